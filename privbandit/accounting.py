@@ -1,0 +1,117 @@
+"""Exact conversions for Gaussian differential privacy and its classical cousins.
+
+mu-GDP (Dong, Roth and Su): as hard to tell apart as N(0, 1) and N(mu, 1). One Gaussian release with sensitivity Delta and
+noise sigma is exactly (Delta/sigma)-GDP; adaptive compositions add mu in quadrature; rho-zCDP of a Gaussian is mu^2 / 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+from privbandit import validate
+from privbandit.formulas.privacy import CLASSICAL_SIGMA, ZCDP_EPSILON, ZCDP_RHO
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """The smallest delta for which mu-GDP implies (epsilon, delta)-DP.
+
+    mu >= 0 (inf allowed), epsilon >= 0. Exact: Balle and Wang (2018, Theorem 8); evaluated in the log domain.
+
+    >>> round(gaussian_delta(1.0, 1.0), 12)
+    0.126936737507
+    """
+    mu = validate.nonnegative("mu", mu, allow_inf=True)
+    epsilon = validate.nonnegative("epsilon", epsilon, allow_inf=True)
+    if mu == 0 or math.isinf(epsilon):
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    upper, lower = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
+    if upper > 0:
+        return float(max(0.0, ndtr(upper) - math.exp(min(700.0, epsilon + log_ndtr(lower)))))
+    log_first, log_second = log_ndtr(upper), epsilon + log_ndtr(lower)
+    return float(math.exp(log_first) * -math.expm1(min(0.0, log_second - log_first)))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest mu for which mu-GDP implies (epsilon, delta)-DP; infinite for epsilon = inf.
+
+    epsilon > 0, 0 < delta < 1. Relative error below 1e-12.
+
+    >>> round(1 / gaussian_mu(1.0, 1e-5), 9)
+    3.730631635
+    """
+    epsilon = validate.positive("epsilon", epsilon, allow_inf=True)
+    delta = validate.probability("delta", delta)
+    if math.isinf(epsilon):
+        return math.inf
+
+    def excess(log_mu: float) -> float:
+        value = gaussian_delta(math.exp(log_mu), epsilon)
+        return (math.log(value) if value > 0 else -1e6) - math.log(delta)
+
+    low, high = math.log(epsilon) - 20.0, math.log(math.sqrt(2 * epsilon) + 60.0)
+    return math.exp(brentq(excess, low, high, xtol=1e-14, rtol=1e-14, maxiter=500))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP; infinite for mu = inf.
+
+    >>> round(gaussian_epsilon(1 / 3.73063163481594, 1e-5), 9)
+    1.0
+    """
+    mu = validate.nonnegative("mu", mu, allow_inf=True)
+    delta = validate.probability("delta", delta)
+    if math.isinf(mu):
+        return math.inf
+    if mu == 0 or gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    high = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1e-9  # the zCDP conversion is an upper bound
+    return float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, high, xtol=1e-14, rtol=1e-13, maxiter=500))
+
+
+def gaussian_sigma(epsilon: float, delta: float, Delta: float = 1.0) -> float:
+    """The smallest noise standard deviation that makes one Gaussian release of L2 sensitivity Delta (epsilon, delta)-DP."""
+    return validate.positive("Delta", Delta) / gaussian_mu(epsilon, delta)
+
+
+def classical_sigma(epsilon: float, delta: float, Delta: float = 1.0) -> float:
+    """The textbook calibration Delta sqrt(2 ln(1.25/delta)) / epsilon, proved for epsilon < 1 only: refused elsewhere.
+
+    For large epsilon it under-noises (epsilon = 10, delta = 1e-6: 0.530 where 0.541 is needed).
+    """
+    epsilon = validate.positive("epsilon", epsilon)
+    if epsilon >= 1:
+        raise ValueError(f"epsilon must be < 1 for the classical Gaussian calibration, got {epsilon!r}; use gaussian_sigma")
+    return float(CLASSICAL_SIGMA(epsilon=epsilon, delta=validate.probability("delta", delta), Delta=validate.positive("Delta", Delta)))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """epsilon of the simple conversion from rho-zCDP (Bun and Steinke 2016): an upper bound, never used for calibration here."""
+    return float(ZCDP_EPSILON(rho=validate.positive("rho", rho), delta=validate.probability("delta", delta)))
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """The rho whose simple conversion gives (epsilon, delta)."""
+    return float(ZCDP_RHO(epsilon=validate.positive("epsilon", epsilon), delta=validate.probability("delta", delta)))
+
+
+def pure_to_mu(epsilon: float) -> float:
+    """The smallest mu for which every epsilon-DP mechanism is mu-GDP: -2 Phi^{-1}(1/(1+e^epsilon)).
+
+    epsilon-DP is dominated by randomised response; its trade-off function lies above that of N(0,1) against N(mu,1)
+    exactly when the symmetric point (1/(1+e^epsilon), 1/(1+e^epsilon)) does.
+    """
+    from scipy.special import ndtri_exp
+
+    epsilon = validate.positive("epsilon", epsilon)
+    return float(-2 * ndtri_exp(-np.logaddexp(0.0, epsilon)))
+
+
+def compose_mu(*mus: float) -> float:
+    """The GDP parameter of an adaptive composition: the root of the sum of squares."""
+    return math.hypot(*(validate.nonnegative("mu", m, allow_inf=True) for m in mus)) if mus else 0.0

@@ -1,0 +1,1 @@
+"""Where contexts and rewards come from."""

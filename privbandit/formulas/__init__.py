@@ -1,0 +1,1 @@
+"""Bounds and calibrations that more than one file uses, each written once as a `Formula`."""

@@ -1,0 +1,78 @@
+"""Batched linear algebra; the replication axis comes first."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+SQRT2 = np.sqrt(2.0)
+
+
+@lru_cache(maxsize=256)
+def _triangle(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    rows, columns = np.triu_indices(d)
+    return rows, columns, np.where(rows == columns, 1.0, SQRT2)
+
+
+@lru_cache(maxsize=256)
+def _square(d: int) -> tuple[NDArray[np.intp], Array]:
+    """Where entry (i, j) of a symmetric matrix stands in its svec, and its scale."""
+    rows, columns, scale = _triangle(d)
+    index, weight = np.empty((d, d), dtype=np.intp), np.empty((d, d))
+    index[rows, columns] = index[columns, rows] = np.arange(rows.size)
+    weight[rows, columns] = weight[columns, rows] = 1 / scale
+    return index, weight
+
+
+def svec_size(d: int) -> int:
+    return d * (d + 1) // 2
+
+
+def svec(M: Array) -> Array:
+    """(..., d, d) symmetric -> (..., d(d+1)/2): the isometry with sqrt(2) on off-diagonal entries, |svec(M)|_2 = |M|_F."""
+    rows, columns, scale = _triangle(M.shape[-1])
+    return M[..., rows, columns] * scale
+
+
+def smat(v: Array, d: int) -> Array:
+    """Inverse of `svec`. Noise with standard deviation s in every svec coordinate has variance s^2 on the diagonal and s^2/2 off it."""
+    index, weight = _square(d)
+    return v[..., index] * weight
+
+
+def outer(x: Array) -> Array:
+    """svec(x x^T) for x (..., d), without building the matrix."""
+    rows, columns, scale = _triangle(x.shape[-1])
+    return x[..., rows] * x[..., columns] * scale
+
+
+def quadratic(x: Array, M: Array) -> Array:
+    """x^T M x for x (R, K, d) or (R, d) and M (R, d, d)."""
+    if x.ndim == M.ndim:
+        return np.maximum(np.einsum("rkd,rkd->rk", x @ M, x), 0.0)
+    return np.maximum(np.einsum("rd,rde,re->r", x, M, x), 0.0)
+
+
+def inverse_norm(x: Array, M: Array) -> Array:
+    """|x|_{M^{-1}} for x (R, K, d) and positive definite M (R, d, d)."""
+    return np.sqrt(quadratic(x, np.linalg.inv(M)))
+
+
+def solve(M: Array, b: Array) -> Array:
+    """M^{-1} b for M (R, d, d), b (R, d)."""
+    return np.linalg.solve(M, b[..., None])[..., 0]
+
+
+def floor_eigenvalues(M: Array, floor: float | Array) -> Array:
+    """The symmetric M (R, d, d) with eigenvalues below `floor` (scalar or (R,)) lifted to it; unchanged matrices are returned as they are."""
+    floor = np.broadcast_to(np.asarray(floor, dtype=float), M.shape[:-2])
+    values, vectors = np.linalg.eigh(M)
+    low = values[..., 0] < floor
+    if not low.any():
+        return M
+    lifted = np.maximum(values, floor[..., None])
+    mended = (vectors * lifted[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return np.where(low[..., None, None], mended, M)

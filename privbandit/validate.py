@@ -1,0 +1,81 @@
+"""Checks of arguments. Each returns the checked value or raises an error that names the argument, its value and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def _real(name: str, value: Any, expected: str) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be {expected}, got {value!r}")
+    return float(value)
+
+
+def positive(name: str, value: Any, *, allow_inf: bool = False) -> float:
+    """`value` as a float if it is > 0 (and finite, unless `allow_inf`)."""
+    expected = "a number > 0 (infinity allowed)" if allow_inf else "a finite number > 0"
+    number = _real(name, value, expected)
+    if not number > 0 or (np.isinf(number) and not allow_inf):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return number
+
+
+def nonnegative(name: str, value: Any, *, allow_inf: bool = False) -> float:
+    """`value` as a float if it is >= 0 (and finite, unless `allow_inf`)."""
+    expected = "a number >= 0 (infinity allowed)" if allow_inf else "a finite number >= 0"
+    number = _real(name, value, expected)
+    if not number >= 0 or (np.isinf(number) and not allow_inf):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return number
+
+
+def probability(name: str, value: Any) -> float:
+    """`value` as a float if it lies strictly between 0 and 1."""
+    number = _real(name, value, "a number strictly between 0 and 1")
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
+    return number
+
+
+def positive_int(name: str, value: Any, *, at_least: int = 1) -> int:
+    """`value` as an int if it is a whole number >= `at_least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number >= {at_least}, got {value!r}")
+    if value < at_least:
+        raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, options: Collection[str]) -> str:
+    """`value` if it is one of `options`."""
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
+    return value
+
+
+def array(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None) -> NDArray[np.float64]:
+    """`value` as a float array with finite entries and the given shape (None in the shape: any length >= 1)."""
+    result = np.asarray(value, dtype=float)
+    if shape is not None:
+        wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ")"
+        fits = result.ndim == len(shape) and all(
+            (n is None and m >= 1) or n == m for n, m in zip(shape, result.shape, strict=True)
+        )
+        if not fits:
+            raise ValueError(f"{name} must have shape {wanted}, got shape {result.shape}")
+    if not np.all(np.isfinite(result)):
+        bad = result[~np.isfinite(result)].flat[0]
+        raise ValueError(f"{name} must have finite entries only, got {bad}")
+    return result
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """`value` if it is a numpy Generator (or an audit's stand-in for one): no global randomness."""
+    if not isinstance(value, np.random.Generator) and not hasattr(value, "release"):
+        raise TypeError(f"{name} must be a numpy random Generator, got {value!r}")
+    return value
