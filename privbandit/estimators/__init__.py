@@ -1,0 +1,1 @@
+"""Estimators, batched over replications: no privacy, no randomness."""

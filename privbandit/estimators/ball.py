@@ -1,0 +1,40 @@
+"""Quadratics over a ball: the projection of online Newton methods and the inner step of a constrained fit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def minimise_quadratic(M: Array, c: Array, radius: float) -> Array:
+    """argmin over |y| <= radius of y' M y / 2 - c' y, for positive definite M (R, d, d) and c (R, d).
+
+    The multiplier nu of the ball solves |(M + nu I)^-1 c| = radius. Newton's method on 1/|y| - 1/radius, concave and increasing in nu,
+    climbs to the root from nu = 0 without ever passing it (More and Sorensen 1983).
+    """
+    eigenvalue, Q = np.linalg.eigh(M)
+    a = (c[:, None, :] @ Q)[:, 0]
+    nu = np.zeros((len(a), 1))
+    for _ in range(100):
+        y = a / (eigenvalue + nu)
+        square = np.einsum("rd,rd->r", y, y)[:, None]
+        excess = np.sqrt(square) / radius - 1
+        if not np.any(excess > 1e-13):
+            break
+        slope = np.einsum("rd,rd->r", y, y / (eigenvalue + nu))[:, None]
+        nu = nu + np.where(excess > 1e-13, square / np.where(slope > 0, slope, 1) * excess, 0)
+    y = a / (eigenvalue + nu)
+    return (Q @ y[:, :, None])[..., 0]
+
+
+def project(theta: Array, M: Array, radius: float) -> Array:
+    """argmin over |y| <= radius of (y - theta)' M (y - theta), for theta (R, d) and M (R, d, d); a point inside is returned unchanged."""
+    outside = np.einsum("rd,rd->r", theta, theta) > radius**2
+    if not outside.any():
+        return theta
+    theta = theta.copy()
+    metric = M[outside]
+    theta[outside] = minimise_quadratic(metric, (metric @ theta[outside][:, :, None])[..., 0], radius)
+    return theta

@@ -1,0 +1,121 @@
+"""Batched penalised (quasi-)likelihood fits of a generalised linear model by damped Newton steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privbandit.estimators.ball import minimise_quadratic
+from privbandit.links import Link
+from privbandit.validate import array, nonnegative, positive, positive_int
+
+Array = NDArray[np.float64]
+
+
+class Fit(NamedTuple):
+    """A fit for each replication. `converged` is False where the last Newton step was still longer than the tolerance."""
+
+    theta: Array  # (R, d)
+    hessian: Array  # (R, d, d) of the penalised loss at theta
+    loss: Array  # (R,) penalised loss at theta
+    converged: NDArray[np.bool_]  # (R,)
+    iterations: NDArray[np.int_]  # (R,)
+
+
+class _Problem(NamedTuple):
+    link: Link
+    x: Array
+    r: Array
+    weights: Array | None
+    lambda_: float
+
+    def take(self, rows: NDArray[np.bool_]) -> _Problem:
+        if rows.all():
+            return self
+        weights = None if self.weights is None else self.weights[rows]
+        return self._replace(x=self.x[rows], r=self.r[rows], weights=weights)
+
+    def loss(self, theta: Array) -> Array:
+        value = self.link.loss((self.x @ theta[:, :, None])[..., 0], self.r)
+        total = value.sum(axis=1) if self.weights is None else (self.weights * value).sum(axis=1)
+        return total + 0.5 * self.lambda_ * np.einsum("rd,rd->r", theta, theta)
+
+    def derivatives(self, theta: Array) -> tuple[Array, Array]:
+        z = (self.x @ theta[:, :, None])[..., 0]
+        residual, slope = self.link.mu(z) - self.r, self.link.dmu(z)
+        if self.weights is not None:
+            residual, slope = self.weights * residual, self.weights * slope
+        gradient = (residual[:, None, :] @ self.x)[:, 0] + self.lambda_ * theta
+        hessian = (self.x * slope[..., None]).swapaxes(1, 2) @ self.x
+        return gradient, hessian + self.lambda_ * np.eye(theta.shape[1])
+
+
+def fit_glm(
+    link: Link,
+    x: Array,
+    r: Array,
+    lambda_: float,
+    *,
+    weights: Array | None = None,
+    radius: float | None = None,
+    start: Array | None = None,
+    tolerance: float = 1e-9,
+    max_iterations: int = 60,
+) -> Fit:
+    """Minimise sum_i w_i (b(<x_i, theta>) - r_i <x_i, theta>) + lambda/2 |theta|^2, over the ball |theta| <= radius if one is given.
+
+    x (R, n, d), r (R, n), weights (R, n) >= 0 (0 leaves a row out), start (R, d). Each step minimises the quadratic model (over the
+    ball), then is halved until the loss falls by a share of the predicted decrease, so the fit converges from any start whenever a
+    minimiser exists, separable data with lambda > 0 included. Separable data with lambda = 0 have none: the estimate grows and
+    `converged` is False. The step, not the decrement, is tested: on separable data the decrement vanishes too.
+    """
+    x = array("x", x, (None, None, None))
+    R, n, d = x.shape
+    r = array("r", r, (R, n))
+    weights = None if weights is None else array("weights", weights, (R, n))
+    nonnegative("lambda_", lambda_), positive("tolerance", tolerance), positive_int("max_iterations", max_iterations)
+    if radius is not None:
+        positive("radius", radius)
+    theta = np.zeros((R, d)) if start is None else array("start", start, (R, d)).copy()
+    problem = _Problem(link, x, r, weights, lambda_)
+    loss, iterations = problem.loss(theta), np.zeros(R, dtype=int)
+    active = np.ones(R, dtype=bool)
+    for _ in range(max_iterations):
+        part = problem.take(active)
+        new, new_loss, step = _damped_step(part, theta[active], loss[active], radius)
+        theta[active], loss[active] = new, new_loss
+        iterations[active] += 1
+        active[active] = step > tolerance * (1 + np.linalg.norm(new, axis=1))
+        if not active.any():
+            break
+    return Fit(theta, problem.derivatives(theta)[1], loss, ~active, iterations)
+
+
+def _damped_step(problem: _Problem, theta: Array, loss: Array, radius: float | None) -> tuple[Array, Array, Array]:
+    """One Newton step with back-tracking: new theta, its loss, and the length of the undamped step."""
+    gradient, hessian = problem.derivatives(theta)
+    step = _newton_target(gradient, hessian, theta, radius) - theta
+    decrease = np.einsum("rd,rd->r", gradient, step)  # <= 0
+    scale = np.ones(len(theta))
+    slack = 1e-12 * (1 + np.abs(loss))  # rounding of a sum of n losses
+    for _ in range(50):
+        new = theta + scale[:, None] * step
+        new_loss = problem.loss(new)
+        too_long = ~(new_loss <= loss + 1e-4 * scale * decrease + slack)
+        if not too_long.any():
+            break
+        scale[too_long] /= 2
+    return new, new_loss, np.linalg.norm(step, axis=1)
+
+
+def _newton_target(gradient: Array, hessian: Array, theta: Array, radius: float | None) -> Array:
+    """Minimiser of the quadratic model at theta (over the ball)."""
+    d = theta.shape[1]
+    trace = np.trace(hessian, axis1=1, axis2=2)
+    jitter = 1e-13 * trace + 1e-300  # rank-deficient data without a penalty
+    hessian = hessian + jitter[:, None, None] * np.eye(d)
+    if radius is None:
+        return theta - np.linalg.solve(hessian, gradient[:, :, None])[..., 0]
+    return minimise_quadratic(hessian, (hessian @ theta[:, :, None])[..., 0] - gradient, radius)
