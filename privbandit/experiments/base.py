@@ -1,0 +1,147 @@
+"""Runs, their results, and a run directory from which an interrupted study goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from tqdm import tqdm
+
+from privbandit import __version__, validate
+from privbandit.environments.base import Environment
+from privbandit.policies.base import Policy
+from privbandit.simulate import Trajectory, simulate
+
+
+@dataclass(frozen=True)
+class Run:
+    """One policy in one setting. `epsilon` and `delta` are None for a policy without a privacy guarantee."""
+
+    setting: str
+    protocol: str
+    policy: Policy
+    environment: Environment
+    horizon: int
+    epsilon: float | None = None
+    delta: float | None = None
+
+    @property
+    def label(self) -> str:
+        private = "" if self.epsilon is None else f" (epsilon={self.epsilon:g}, delta={self.delta:.3g})"
+        return f"{self.setting}, {self.protocol}: {self.policy.name}{private}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published table or figure, or a question of ours.
+
+    `build(horizon)` gives the runs; horizon None stands for each setting's own.
+    """
+
+    name: str
+    description: str
+    build: Callable[[int | None], Iterable[Run]]
+    replications: int = 50
+    seed: int = 1
+
+    def run(
+        self,
+        *,
+        replications: int | None = None,
+        horizon: int | None = None,
+        seed: int | None = None,
+        jobs: int = 1,
+        store: Path | None = None,
+        progress: bool = False,
+    ) -> list[Result]:
+        """Play every run. All runs share `seed`, so policies in one setting meet the same contexts and reward draws.
+
+        With `store`, each finished run is written there at once and an interrupted study goes on from what is there.
+        """
+        runs = list(self.build(None if horizon is None else validate.positive_int("horizon", horizon)))
+        R = self.replications if replications is None else validate.positive_int("replications", replications)
+        seed = self.seed if seed is None else validate.positive_int("seed", seed, at_least=0)
+        work = (delayed(play)(run, R, seed, store) for run in runs)
+        results = Parallel(n_jobs=validate.positive_int("jobs", jobs), return_as="generator")(work)
+        return list(tqdm(results, total=len(runs), desc=self.name, disable=not progress))
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The recorded regret of one run: `rounds` (n,) and `regret` (R, n)."""
+
+    run: Run
+    rounds: np.ndarray
+    regret: np.ndarray
+
+    def row(self) -> dict[str, Any]:
+        """Final cumulative regret, with a 95% Student interval of the mean (null for a single replication)."""
+        final, R = self.regret[:, -1], len(self.regret)
+        low, high = self.band()
+        return {
+            "setting": self.run.setting,
+            "protocol": self.run.protocol,
+            "policy": self.run.policy.name,
+            "epsilon": self.run.epsilon,
+            "delta": self.run.delta,
+            "mean": float(final.mean()),
+            "std": float(final.std(ddof=1)) if R > 1 else None,
+            "ci_low": float(low[-1]) if R > 1 else None,
+            "ci_high": float(high[-1]) if R > 1 else None,
+            "replications": R,
+            "horizon": int(self.rounds[-1]),
+            "worst": float(final.max()),
+        }
+
+    def band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Pointwise interval of the mean regret curve."""
+        interval = Trajectory(self.run.policy, self.run.environment, self.rounds, self.regret, self.regret, self.rounds, 0).interval(level)
+        return interval.low, interval.high
+
+
+def play(run: Run, replications: int, seed: int, store: Path | None) -> Result:
+    """One run, or its stored result."""
+    path = None if store is None else store / f"{_key(run, replications, seed)}.npz"
+    if path is not None and path.exists():
+        with np.load(path) as data:
+            return Result(run, data["rounds"], data["regret"])
+    trajectory = simulate(run.policy, run.environment, horizon=run.horizon, replications=replications, seed=seed, progress=False)
+    if path is not None:
+        _write(path, rounds=trajectory.rounds, regret=trajectory.regret)
+    return Result(run, trajectory.rounds, trajectory.regret)
+
+
+def _key(run: Run, replications: int, seed: int) -> str:
+    return hashlib.sha256(f"{__version__}|{run!r}|{replications}|{seed}".encode()).hexdigest()[:20]
+
+
+def _write(path: Path, **arrays: np.ndarray) -> None:
+    """Whole or not at all: a run killed while writing leaves no half file behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(f".{os.getpid()}.part")
+    with scratch.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    scratch.replace(path)
+
+
+def as_json(value: Any) -> str:
+    """JSON with infinities and NaN as null, which strict readers accept."""
+
+    def clean(v: Any) -> Any:
+        if isinstance(v, dict):
+            return {k: clean(x) for k, x in v.items()}
+        if isinstance(v, list | tuple):
+            return [clean(x) for x in v]
+        if isinstance(v, np.generic):
+            v = v.item()
+        return None if isinstance(v, float) and not math.isfinite(v) else v
+
+    return json.dumps(clean(value), indent=2, allow_nan=False)
