@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from privbandit import validate
 from privbandit.formulas.privacy import CLASSICAL_SIGMA, ZCDP_EPSILON, ZCDP_RHO
@@ -31,10 +31,26 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if math.isinf(mu):
         return 1.0
     upper, lower = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
+    if mu < 1:
+        return _small_mu_delta(mu, upper)
     if upper > 0:
         return float(max(0.0, ndtr(upper) - math.exp(min(700.0, epsilon + log_ndtr(lower)))))
     log_first, log_second = log_ndtr(upper), epsilon + log_ndtr(lower)
     return float(math.exp(log_first) * -math.expm1(min(0.0, log_second - log_first)))
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)  # on intervals shorter than 1: exact to rounding
+
+
+def _small_mu_delta(mu: float, upper: float) -> float:
+    """`gaussian_delta` without its cancellation for small mu.
+
+    With m the Mills ratio, delta = phi(upper) (m(-upper) - m(mu - upper)), since e^epsilon phi(lower) = phi(upper); and
+    m'(s) = s m(s) - 1, so the difference is an integral of the positive 1 - s m(s) over an interval of length mu.
+    """
+    s = mu * (1 + _NODES) / 2 - upper
+    slope = 1 - s * math.sqrt(math.pi / 2) * erfcx(s / math.sqrt(2))
+    return float(math.exp(-upper * upper / 2) / math.sqrt(2 * math.pi) * mu / 2 * (_WEIGHTS @ slope))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -71,7 +87,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if mu == 0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     high = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1e-9  # the zCDP conversion is an upper bound
-    return float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, high, xtol=1e-14, rtol=1e-13, maxiter=500))
+    return float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, high, xtol=1e-30, rtol=1e-13, maxiter=500))
 
 
 def gaussian_sigma(epsilon: float, delta: float, Delta: float = 1.0) -> float:

@@ -1,0 +1,83 @@
+"""Batched linear algebra against one matrix at a time."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privbandit import linalg
+
+SHAPES = [(1, 1), (1, 3), (4, 2), (3, 5)]
+
+
+def symmetric(R, d, seed=0):
+    M = np.random.default_rng(seed).normal(size=(R, d, d))
+    return M + np.swapaxes(M, 1, 2)
+
+
+def positive(R, d, seed=0):
+    M = np.random.default_rng(seed).normal(size=(R, d, d))
+    return M @ np.swapaxes(M, 1, 2) + 0.1 * np.eye(d)
+
+
+@pytest.mark.parametrize("R, d", SHAPES)
+def test_svec_is_an_isometry_and_smat_its_inverse(R, d):
+    A, B = symmetric(R, d), symmetric(R, d, seed=1)
+    assert linalg.svec(A).shape == (R, linalg.svec_size(d))
+    assert np.allclose(np.sum(linalg.svec(A) * linalg.svec(B), axis=1), np.trace(A @ B, axis1=1, axis2=2))
+    assert np.allclose(linalg.smat(linalg.svec(A), d), A, rtol=1e-15)
+
+
+@pytest.mark.parametrize("R, d", SHAPES)
+def test_outer_is_the_svec_of_the_outer_product(R, d):
+    x = np.random.default_rng(2).normal(size=(R, 4, d))
+    assert np.allclose(linalg.outer(x), linalg.svec(x[..., :, None] * x[..., None, :]))
+
+
+def test_noise_in_svec_coordinates_is_the_symmetrised_noise():
+    """Variance 1 on the diagonal, 1/2 off it, as (Z + Z')/2 has. n = 40000: the limits are 5 standard errors (sqrt(2/n) = 0.7 %)."""
+    z = np.random.default_rng(4).standard_normal((40_000, linalg.svec_size(3)))
+    variance = linalg.smat(z, 3).var(axis=0)
+    wanted = np.where(np.eye(3) == 1, 1.0, 0.5)
+    assert np.all(np.abs(variance / wanted - 1) < 5 * np.sqrt(2 / 40_000))
+
+
+@pytest.mark.parametrize("R, d", SHAPES)
+def test_forms_and_solutions(R, d):
+    M, rng = positive(R, d), np.random.default_rng(3)
+    x, b = rng.normal(size=(R, 6, d)), rng.normal(size=(R, d))
+    for r in range(R):
+        assert np.allclose(linalg.quadratic(x, M)[r], [v @ M[r] @ v for v in x[r]])
+        assert np.allclose(linalg.quadratic(b, M)[r], b[r] @ M[r] @ b[r])
+        assert np.allclose(linalg.inverse_norm(x, M)[r], [np.sqrt(v @ np.linalg.solve(M[r], v)) for v in x[r]])
+        assert np.allclose(M[r] @ linalg.solve(M, b)[r], b[r])
+
+
+@pytest.mark.parametrize("R, d", SHAPES)
+def test_floor_lifts_low_eigenvalues_only(R, d):
+    M = symmetric(R, d)
+    lifted = linalg.floor_eigenvalues(M, 0.5)
+    for before, after in zip(M, lifted, strict=True):
+        assert np.allclose(np.linalg.eigvalsh(after), np.maximum(np.linalg.eigvalsh(before), 0.5))
+        assert np.allclose(after @ before, before @ after)  # same eigenvectors
+
+
+def test_floor_leaves_good_matrices_to_the_bit():
+    M = positive(5, 3)
+    M[2] -= 10 * np.eye(3)
+    lifted = linalg.floor_eigenvalues(M, np.full(5, 0.05))
+    assert np.array_equal(np.delete(lifted, 2, 0), np.delete(M, 2, 0)) and not np.array_equal(lifted[2], M[2])
+    assert linalg.floor_eigenvalues(M[:2], 0.05) is M[:2] or np.array_equal(linalg.floor_eigenvalues(M[:2], 0.05), M[:2])
+
+
+def test_floor_may_differ_between_replications():
+    M = np.zeros((3, 2, 2))
+    lifted = linalg.floor_eigenvalues(M, np.array([0.5, 1.0, 2.0]))
+    assert np.allclose(lifted, np.array([0.5, 1.0, 2.0])[:, None, None] * np.eye(2))
+
+
+def test_svec_noise_is_normal_in_every_direction():
+    """<A, smat(z)> ~ N(0, |A|_F^2) for a fixed symmetric A: n = 20000, Kolmogorov-Smirnov at level 1e-6."""
+    A = symmetric(1, 3, seed=5)[0]
+    z = np.random.default_rng(6).standard_normal((20_000, linalg.svec_size(3)))
+    inner = np.einsum("rij,ij->r", linalg.smat(z, 3), A)
+    assert stats.kstest(inner / np.linalg.norm(A), "norm").pvalue > 1e-6
