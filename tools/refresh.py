@@ -13,10 +13,10 @@ the figure's alternative text.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "book"
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}}
 KEPT_METADATA = ("tags", "mystnb")
-FACTS = "Figure facts: "
+FACTS = "Figure facts:"
 TIMEOUT = 120  # seconds per cell, as in `make test`
 
 
@@ -109,16 +109,18 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
 
 def describe_figure(cell: nbformat.NotebookNode) -> None:
     """Copy the facts a figure cell printed into the alternative text of its image."""
-    outputs = cell.get("outputs", [])
-    if facts := next((fact for output in outputs for fact in printed_facts(output)), None):
+    printed = "".join(output.text for output in cell.get("outputs", []) if output.get("name") == "stdout")
+    if facts := figure_facts(printed):
         mystnb = dict(cell.metadata.get("mystnb", {}))
         mystnb["image"] = {**mystnb.get("image", {}), "alt": facts}
         cell.metadata["mystnb"] = nbformat.from_dict(mystnb)
 
 
-def printed_facts(output: Any) -> list[str]:
-    text = output.get("text", "") if output.get("name") == "stdout" else ""
-    return [line.removeprefix(FACTS) for line in text.splitlines() if line.startswith(FACTS)]
+def figure_facts(printed: str) -> str:
+    """The facts in a cell's printed text (the indented lines after the heading) as one sentence, or an empty text."""
+    _, heading, rest = printed.partition(FACTS + "\n")
+    lines = itertools.takewhile(lambda line: line.startswith("  "), rest.splitlines())
+    return "; ".join(line.strip() for line in lines) if heading else ""
 
 
 def dumps(notebook: nbformat.NotebookNode) -> str:
