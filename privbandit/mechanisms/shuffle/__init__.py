@@ -1,0 +1,7 @@
+"""The shuffle model: users randomise a little, a shuffler forgets who sent what, and the server sees counts."""
+
+from privbandit.mechanisms.shuffle.bits import BitSum
+from privbandit.mechanisms.shuffle.certificate import BinomialNoise
+from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum, matrix_sum
+
+__all__ = ["BinomialNoise", "BitSum", "ScalarSum", "VectorSum", "matrix_sum"]
