@@ -117,9 +117,9 @@ def _figure(across: _Axis, upward: _Axis, places: np.ndarray, grids: Mapping[str
         f'<g data-frame="{i}"{HIDDEN if i else ""}>{_curves(across(places), [upward(g[i]) for g in grids.values()])}</g>'
         for i in range(len(names))
     )
-    height = 352 + 18 * len(grids)
+    height = 356 + 21 * len(grids)
     return (
-        f'<svg viewBox="0 0 610 {height}" role="img" aria-label="{html.escape(title)}" font-size="13" fill="currentColor">'
+        f'<svg viewBox="0 0 610 {height}" role="img" aria-label="{html.escape(title)}" font-size="16" fill="currentColor">'
         f"{_axes(across, upward)}{frames}{_legend(list(grids))}</svg>"
     )
 
@@ -129,10 +129,10 @@ def _axes(across: _Axis, upward: _Axis) -> str:
     label = '<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>'
     parts = [line.format(62, 300, 590, 300, 1), line.format(62, 30, 62, 300, 1)]
     for tick, place in zip(across.ticks, across(np.array(across.ticks))):
-        parts += [line.format(f"{place:.1f}", 300, f"{place:.1f}", 305, 1), label.format(place, 319, "middle", f"{tick:g}")]
+        parts += [line.format(f"{place:.1f}", 300, f"{place:.1f}", 305, 1), label.format(place, 322, "middle", f"{tick:g}")]
     for tick, place in zip(upward.ticks, upward(np.array(upward.ticks))):
-        parts += [line.format(62, f"{place:.1f}", 590, f"{place:.1f}", 0.15), label.format(56, place + 4, "end", f"{tick:g}")]
-    parts += [label.format(326, 338, "middle", html.escape(across.label)), label.format(8, 18, "start", html.escape(upward.label))]
+        parts += [line.format(62, f"{place:.1f}", 590, f"{place:.1f}", 0.15), label.format(57, place + 5, "end", f"{tick:g}")]
+    parts += [label.format(326, 344, "middle", html.escape(across.label)), label.format(8, 18, "start", html.escape(upward.label))]
     return "".join(parts)
 
 
@@ -152,8 +152,8 @@ def _stroke(number: int) -> str:
 def _legend(labels: list[str]) -> str:
     rows = []
     for number, label in enumerate(labels):
-        y = 356 + 18 * number
-        rows.append(f'<line x1="62" y1="{y}" x2="98" y2="{y}" stroke-width="2.2" {_stroke(number)}/><text x="106" y="{y + 4}">{html.escape(label)}</text>')
+        y = 362 + 21 * number
+        rows.append(f'<line x1="62" y1="{y}" x2="98" y2="{y}" stroke-width="2.2" {_stroke(number)}/><text x="106" y="{y + 5}">{html.escape(label)}</text>')
     return "".join(rows)
 
 

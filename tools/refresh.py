@@ -28,6 +28,7 @@ KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name
 KEPT_METADATA = ("tags", "mystnb")
 FACTS = "Figure facts:"
 TIMEOUT = 120  # seconds per cell, as in `make test`
+MOST_IMAGE_BYTES = 200_000
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,0 +1,112 @@
+"""Hygiene of the stored notebooks: what the comparison of outputs (nbval) does not see."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tools.refresh import FACTS, KEPT_METADATA, KERNEL, MOST_IMAGE_BYTES, figure_facts
+
+BOOK = Path(__file__).parent.parent / "book"
+NOTEBOOKS = [p for p in sorted(BOOK.rglob("*.ipynb")) if not {"_build", ".ipynb_checkpoints"} & set(p.parts)]
+MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|tmp|Users|work|usr)/\w")
+ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
+
+
+def problems(notebook: nbformat.NotebookNode) -> list[str]:
+    """Everything wrong with a stored notebook, one line each."""
+    found = [] if notebook.metadata == KERNEL else ["metadata must be the kernel alone: run `make notebooks`"]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if [cell.execution_count for cell in code] != list(range(1, len(code) + 1)):
+        found.append("execution counts must be 1, 2, ...: the stored outputs are not of one run from the top")
+    if [cell.id for cell in notebook.cells] != [f"cell-{n:03d}" for n in range(len(notebook.cells))]:
+        found.append("cell ids must be cell-000, cell-001, ...: run `make notebooks`")
+    for number, cell in enumerate(code):
+        found += [f"code cell {number}: {problem}" for problem in cell_problems(cell)]
+    return found
+
+
+def cell_problems(cell: nbformat.NotebookNode) -> list[str]:
+    checks = {
+        "is empty": not cell.source.strip(),
+        "ends with a semicolon, which hides nothing here": cell.source.rstrip().endswith(";"),
+        "keeps metadata the book does not use": bool(set(cell.metadata) - set(KEPT_METADATA)),
+        "has a line over 88 characters": any(len(line) > 88 for line in cell.source.splitlines()),
+        "sets a global seed": "np.random.seed" in cell.source,
+    }
+    return [problem for problem, wrong in checks.items() if wrong] + output_problems(cell)
+
+
+def output_problems(cell: nbformat.NotebookNode) -> list[str]:
+    printed = "".join(out.text for out in cell.outputs if out.get("name") == "stdout")
+    shown = printed + "".join(str(text) for out in cell.outputs for kind, text in out.get("data", {}).items() if kind.startswith("text/"))
+    images = [out.data["image/png"] for out in cell.outputs if "image/png" in out.get("data", {})]
+    facts = figure_facts(printed)
+    expects_error = "raises-exception" in cell.metadata.get("tags", [])
+    checks = {
+        "wrote to standard error": any(out.get("name") == "stderr" for out in cell.outputs),
+        "has an error but no tag raises-exception": not expects_error and any(out.output_type == "error" for out in cell.outputs),
+        "shows a path of one machine": bool(MACHINE_PATH.search(shown)),
+        "shows a memory address": bool(ADDRESS.search(shown)),
+        "has outputs with metadata": any(out.get("metadata") for out in cell.outputs),
+        f"has a figure but no facts under it (a line {FACTS!r})": bool(images) and not facts,
+        "has a figure whose alternative text is not its facts": bool(images) and cell.metadata.get("mystnb", {}).get("image", {}).get("alt") != facts,
+        f"has an image over {MOST_IMAGE_BYTES} bytes": any(len(image) * 3 / 4 > MOST_IMAGE_BYTES for image in images),
+    }
+    return [problem for problem, wrong in checks.items() if wrong]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.relative_to(BOOK)))
+def test_notebook_is_clean(path):
+    assert problems(nbformat.read(path, as_version=4)) == []
+
+
+def figure_cell(**changes):
+    out = nbformat.v4.new_output("stream", name="stdout", text="Figure facts:\n  a: 1\n  b: 2\nafter\n")
+    image = nbformat.v4.new_output("display_data", data={"image/png": "aGk=", "text/plain": "<Figure>"})
+    cell = nbformat.v4.new_code_cell("plt.show()", outputs=[image, out], execution_count=1, metadata={"mystnb": {"image": {"alt": "a: 1; b: 2"}}})
+    cell.update(changes)
+    return cell
+
+
+def clean(cell):
+    notebook = nbformat.v4.new_notebook(metadata=KERNEL, cells=[cell])
+    cell.id = "cell-000"
+    return notebook
+
+
+def test_a_clean_notebook_has_no_problems():
+    assert problems(clean(figure_cell())) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"execution_count": 2}, "execution counts"),
+        ({"execution_count": None}, "execution counts"),
+        ({"source": "ax.legend();"}, "semicolon"),
+        ({"source": " "}, "empty"),
+        ({"source": "x = '" + "a" * 99 + "'"}, "over 88"),
+        ({"source": "np.random.seed(1)"}, "global seed"),
+        ({"metadata": {}}, "alternative text"),
+        ({"metadata": {"mystnb": {"image": {"alt": "a: 1"}}}}, "alternative text"),
+        ({"metadata": {"mystnb": {"image": {"alt": "a: 1; b: 2"}}, "execution": {}}}, "metadata the book does not use"),
+        ({"outputs": [nbformat.v4.new_output("stream", name="stderr", text="warning")]}, "standard error"),
+        ({"outputs": [nbformat.v4.new_output("error", ename="E", evalue="", traceback=[])]}, "no tag"),
+        ({"outputs": [nbformat.v4.new_output("stream", name="stdout", text="<object at 0x7f12ab34>")]}, "memory address"),
+        ({"outputs": [nbformat.v4.new_output("stream", name="stdout", text="in /home/me/x.py")]}, "path of one machine"),
+        ({"outputs": [nbformat.v4.new_output("display_data", data={"image/png": "aGk="})]}, "no facts"),
+        ({"outputs": [nbformat.v4.new_output("display_data", data={"image/png": "a" * 400_000})]}, "image over"),
+    ],
+)
+def test_each_problem_is_found(changes, problem):
+    assert any(problem in line for line in problems(clean(figure_cell(**changes))))
+
+
+def test_moved_cells_are_found():
+    notebook = clean(figure_cell())
+    notebook.cells[0].id = "cell-007"
+    assert any("cell ids" in line for line in problems(notebook))
