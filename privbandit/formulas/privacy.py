@@ -6,6 +6,7 @@ from privbandit.formula import Formula, Source
 
 epsilon, sigma, Delta, mu, rho = sp.symbols("epsilon sigma Delta mu rho", positive=True)
 delta = sp.Symbol("delta", positive=True)
+k = sp.Symbol("k", positive=True, integer=True)
 
 
 def _normal_cdf(x: sp.Expr) -> sp.Expr:
@@ -28,6 +29,13 @@ CLASSICAL_SIGMA = Formula(
     r"\sigma",
     Delta * sp.sqrt(2 * sp.log(sp.Rational(5, 4) / delta)) / epsilon,
     Source("dwork2014", "Theorem A.1 (epsilon < 1 only)"),
+)
+
+ADVANCED_EPSILON = Formula(
+    "advanced-epsilon",
+    r"\varepsilon_{\mathrm{adv}}",
+    epsilon * sp.sqrt(2 * k * sp.log(1 / delta)) + k * epsilon * (sp.exp(epsilon) - 1),
+    Source("dwork2014", "Theorem 3.20 (pure case)"),
 )
 
 ZCDP_EPSILON = Formula(
