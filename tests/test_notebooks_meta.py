@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tools.refresh import FACTS, KEPT_METADATA, KERNEL, MOST_IMAGE_BYTES, figure_facts
+from tools.refresh import FACTS, KEPT_METADATA, KERNEL, MOST_IMAGE_BYTES, figure_facts, setup_source
 
 BOOK = Path(__file__).parent.parent / "book"
 NOTEBOOKS = [p for p in sorted(BOOK.rglob("*.ipynb")) if not {"_build", ".ipynb_checkpoints"} & set(p.parts)]
@@ -24,6 +24,8 @@ def problems(notebook: nbformat.NotebookNode) -> list[str]:
         found.append("execution counts must be 1, 2, ...: the stored outputs are not of one run from the top")
     if [cell.id for cell in notebook.cells] != [f"cell-{n:03d}" for n in range(len(notebook.cells))]:
         found.append("cell ids must be cell-000, cell-001, ...: run `make notebooks`")
+    if [cell.source for cell in code[:1]] != [setup_source()] or notebook.cells[0].cell_type != "markdown":
+        found.append("the title must come first and the setup cell after it: run `make notebooks`")
     for number, cell in enumerate(code):
         found += [f"code cell {number}: {problem}" for problem in cell_problems(cell)]
     return found
@@ -67,14 +69,17 @@ def test_notebook_is_clean(path):
 def figure_cell(**changes):
     out = nbformat.v4.new_output("stream", name="stdout", text="Figure facts:\n  a: 1\n  b: 2\nafter\n")
     image = nbformat.v4.new_output("display_data", data={"image/png": "aGk=", "text/plain": "<Figure>"})
-    cell = nbformat.v4.new_code_cell("plt.show()", outputs=[image, out], execution_count=1, metadata={"mystnb": {"image": {"alt": "a: 1; b: 2"}}})
+    cell = nbformat.v4.new_code_cell("plt.show()", outputs=[image, out], execution_count=2, metadata={"mystnb": {"image": {"alt": "a: 1; b: 2"}}})
     cell.update(changes)
     return cell
 
 
 def clean(cell):
-    notebook = nbformat.v4.new_notebook(metadata=KERNEL, cells=[cell])
-    cell.id = "cell-000"
+    """A notebook with a title, the setup cell and `cell`."""
+    setup = nbformat.v4.new_code_cell(setup_source(), execution_count=1, metadata={"tags": ["remove-cell", "setup"]})
+    notebook = nbformat.v4.new_notebook(metadata=KERNEL, cells=[nbformat.v4.new_markdown_cell("# Title"), setup, cell])
+    for number, each in enumerate(notebook.cells):
+        each.id = f"cell-{number:03d}"
     return notebook
 
 
@@ -85,7 +90,7 @@ def test_a_clean_notebook_has_no_problems():
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"execution_count": 2}, "execution counts"),
+        ({"execution_count": 3}, "execution counts"),
         ({"execution_count": None}, "execution counts"),
         ({"source": "ax.legend();"}, "semicolon"),
         ({"source": " "}, "empty"),
@@ -110,3 +115,9 @@ def test_moved_cells_are_found():
     notebook = clean(figure_cell())
     notebook.cells[0].id = "cell-007"
     assert any("cell ids" in line for line in problems(notebook))
+
+
+def test_a_missing_setup_cell_is_found():
+    notebook = clean(figure_cell())
+    del notebook.cells[1]
+    assert any("setup cell" in line for line in problems(notebook))

@@ -5,6 +5,8 @@
     python tools/refresh.py --check ...                change nothing, fail if a notebook would change
     python tools/refresh.py chapter.md=book/part/chapter.ipynb    convert MyST Markdown first (see the book's "Writing a chapter")
 
+Each notebook gets a hidden first code cell that installs the package where it is missing (Colab).
+
 What is stored depends on nothing but the source and the pinned versions: no times, no random cell ids, adjoining pieces of
 printed text joined, metadata cut down to what the book uses. The facts a figure cell prints (`privbandit.plotting.facts`) become
 the figure's alternative text.
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -29,6 +32,7 @@ KEPT_METADATA = ("tags", "mystnb")
 FACTS = "Figure facts:"
 TIMEOUT = 120  # seconds per cell, as in `make test`
 MOST_IMAGE_BYTES = 200_000
+SETUP_TAGS = ["remove-cell", "setup"]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -80,8 +84,22 @@ def read(source: Path) -> nbformat.NotebookNode:
     return nbformat.read(source, as_version=4)
 
 
+def setup_source() -> str:
+    """The source of the hidden cell that makes a notebook run where the package is not installed, such as Colab."""
+    url = re.search(r"^repository:\n\s+url: (\S+)$", (ROOT / "_config.yml").read_text("utf-8"), re.MULTILINE)[1]
+    return f"try:\n    import privbandit\nexcept ModuleNotFoundError:\n    %pip install -q git+{url}"
+
+
+def place_setup(notebook: nbformat.NotebookNode) -> None:
+    """Put the setup cell after the title, once."""
+    cells = [cell for cell in notebook.cells if "setup" not in cell.metadata.get("tags", [])]
+    cell = nbformat.v4.new_code_cell(setup_source(), metadata={"tags": SETUP_TAGS})
+    notebook.cells = [*cells[:1], cell, *cells[1:]]
+
+
 def execute(notebook: nbformat.NotebookNode, path: Path) -> nbformat.NotebookNode:
     """Run the notebook in its own folder in a fresh kernel of this Python, then reduce it to what is stored."""
+    place_setup(notebook)
     normalise(notebook)
     client = NotebookClient(
         notebook, timeout=TIMEOUT, kernel_name="python3", record_timing=False, coalesce_streams=True, resources={"metadata": {"path": str(path.parent)}}
