@@ -9,6 +9,7 @@ from tools import refresh
 
 SOURCE = """---
 kernelspec:
+  display_name: Python 3
   name: python3
 ---
 # Title
