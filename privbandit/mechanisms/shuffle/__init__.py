@@ -2,6 +2,7 @@
 
 from privbandit.mechanisms.shuffle.bits import BitSum
 from privbandit.mechanisms.shuffle.certificate import BinomialNoise
+from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent
 from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum, matrix_sum
 
-__all__ = ["BinomialNoise", "BitSum", "ScalarSum", "VectorSum", "matrix_sum"]
+__all__ = ["BinomialNoise", "BitSum", "ScalarSum", "ShuffleGradientDescent", "VectorSum", "matrix_sum"]
