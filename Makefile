@@ -18,6 +18,7 @@ help:            ## show this list
 
 book: $(VENV)/.ready  ## build the site to book/_build/html (warnings are errors)
 	@$(BIN)/jupyter-book build . --path-output book -W --keep-going -q
+	@$(BIN)/python tools/check_site.py $(SITE)
 	@echo "The book is at $(SITE)/index.html (open it in a browser, no network needed; or run: make serve)"
 
 serve: book      ## build, then serve at http://localhost:8000 (PORT=... to change)
