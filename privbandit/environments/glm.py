@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from privbandit import validate
 from privbandit.environments.base import Environment, Feedback
 from privbandit.links import Link
-from privbandit.policies.base import choose
 
 Array = NDArray[np.float64]
 CONTEXTS = ("ball", "sphere", "mix")
@@ -93,10 +92,10 @@ class GLMEnvironment(Environment):
         return length @ directions + 0.05 * uniform_ball(rng, (R, self.K), self.d)
 
     def step(self, state: GLMState, contexts: Array, action: NDArray[np.intp], rng: np.random.Generator) -> Feedback:
-        best = (contexts @ state.theta[:, :, None])[..., 0].max(axis=1)
-        z = np.einsum("rd,rd->r", choose(contexts, action), state.theta)
+        arms = (contexts @ state.theta[:, :, None])[..., 0]
+        z, best = arms[np.arange(len(action)), action], arms.max(axis=1)
         reward = self.link.sample(z, rng.random(len(z)))
-        return Feedback(reward, np.maximum(self.link.mu(best) - self.link.mu(z), 0.0))
+        return Feedback(reward, self.link.mu(best) - self.link.mu(z))
 
     def instance_kappas(self, horizon: int) -> tuple[float, float]:
         """(kappa, kappa*) of a published instance: from its theta* and all arms of `horizon` rounds.

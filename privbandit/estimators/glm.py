@@ -18,7 +18,8 @@ class Fit(NamedTuple):
     """A fit for each replication. `converged` is False where the last Newton step was still longer than the tolerance."""
 
     theta: Array  # (R, d)
-    hessian: Array  # (R, d, d) of the penalised loss at theta
+    gradient: Array  # (R, d) of the penalised loss at theta: 0 unless a ball binds or the fit did not converge
+    hessian: Array  # (R, d, d)
     loss: Array  # (R,) penalised loss at theta
     converged: NDArray[np.bool_]  # (R,)
     iterations: NDArray[np.int_]  # (R,)
@@ -90,7 +91,7 @@ def fit_glm(
         active[active] = step > tolerance * (1 + np.linalg.norm(new, axis=1))
         if not active.any():
             break
-    return Fit(theta, problem.derivatives(theta)[1], loss, ~active, iterations)
+    return Fit(theta, *problem.derivatives(theta), loss, ~active, iterations)
 
 
 def _damped_step(problem: _Problem, theta: Array, loss: Array, radius: float | None) -> tuple[Array, Array, Array]:
