@@ -90,8 +90,3 @@ def information_gain(K: Array, T: int, lambda_: float = 1.0, tolerance: float = 
     points, path = greedy_gain(K, T, lambda_)
     upper, design, gap = relaxed_gain(kernel_features(K), T, lambda_, tolerance)
     return Gain(float(path[-1]), min(upper, float(path[-1]) / (1 - np.exp(-1))), points, path, design, gap)
-
-
-def finite_gain_bound(m: int, T: float, lambda_: float = 1.0) -> float:
-    """(m/2) ln(1 + T/(m lambda)): gamma_T of any m features of norm at most 1 (arithmetic-geometric mean)."""
-    return 0.5 * m * float(np.log1p(T / (m * lambda_)))

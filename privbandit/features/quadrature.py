@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial.hermite import hermgauss
 from scipy.optimize import minimize_scalar
-from scipy.special import gammaln, roots_gegenbauer
+from scipy.special import roots_gegenbauer
 
 from privbandit import validate
 from privbandit.features.fourier import FourierFeatures, Rule, box, rule_error, tensor_features
@@ -147,17 +147,3 @@ def features_for_horizon(
     suffices; the pointwise lemma would ask for 1/(2 T^2).
     """
     return choose_features(kernel, 1 / validate.positive_int("horizon", horizon), d, rule, sides)
-
-
-def hermite_error_bound(n: int, lengthscale: float, d: int = 1) -> float:
-    """d n!/(2n)! l^(-2n): the exact constant of the Gauss error term, valid for every n and l on the unit box."""
-    return float(d * np.exp(gammaln(n + 1) - gammaln(2 * n + 1) - 2 * n * np.log(lengthscale)))
-
-
-def published_hermite_error(n: int, lengthscale: float, d: int = 1) -> float:
-    """d 2^(d-1) / (sqrt(2) n^n) (e / (4 l^2))^n as printed by Mutny and Krause (2018): slightly too small (see the errata page).
-
-    It is Stirling's approximation of `hermite_error_bound`; at l = 10, n = 1 the true error is 1.038 times it.
-    """
-    log = (d - 1) * np.log(2) - 0.5 * np.log(2) - n * np.log(n) + n * (1 - np.log(4) - 2 * np.log(lengthscale))
-    return float(d * np.exp(log))

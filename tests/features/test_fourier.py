@@ -20,7 +20,8 @@ from privbandit.features import (
     random_features,
 )
 from privbandit.features.certificate import certified_sup
-from privbandit.features.quadrature import hermite_error_bound, hermite_rule, published_hermite_error
+from privbandit.features.quadrature import hermite_rule
+from privbandit.formulas.gp import HERMITE_ERROR, PUBLISHED_HERMITE_ERROR
 
 SE = SquaredExponential(0.3)
 FAMILIES = {
@@ -90,15 +91,15 @@ def _mp_error(n: int, lengthscale: float) -> float:
 def test_hermite_error_is_below_its_bound_and_the_certificate_above_a_high_precision_oracle(n, lengthscale):
     oracle = _mp_error(n, lengthscale)
     certified = hermite_features(SquaredExponential(lengthscale), n).uniform_error
-    assert oracle <= hermite_error_bound(n, lengthscale) + 1e-14
+    assert oracle <= HERMITE_ERROR(d=1, lengthscale=lengthscale, n=n) + 1e-14
     assert oracle - 1e-13 <= certified <= oracle * 1.01 + 1e-7
 
 
 def test_the_published_hermite_bound_is_violated_at_long_lengthscales():
-    ratios = [_mp_error(n, 10.0) / published_hermite_error(n, 10.0) for n in (1, 2, 4)]
+    ratios = [_mp_error(n, 10.0) / PUBLISHED_HERMITE_ERROR(d=1, lengthscale=10.0, n=n) for n in (1, 2, 4)]
     np.testing.assert_allclose(ratios, [1.038, 1.018, 1.008], atol=1e-3)
     for n in range(1, 40):  # Robbins: the printed form is Stirling's, too small by at most e^(1/(24 n))
-        ratio = hermite_error_bound(n, 1.0) / published_hermite_error(n, 1.0)
+        ratio = HERMITE_ERROR(d=1, lengthscale=1.0, n=n) / PUBLISHED_HERMITE_ERROR(d=1, lengthscale=1.0, n=n)
         assert 1 < ratio < np.exp(1 / (24 * n))
 
 

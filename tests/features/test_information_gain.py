@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from privbandit.features import Linear, SquaredExponential, equispaced_features
-from privbandit.features.information_gain import finite_gain_bound, greedy_gain, information_gain, kernel_features, relaxed_gain
+from privbandit.features.information_gain import greedy_gain, information_gain, kernel_features, relaxed_gain
+from privbandit.formulas.gp import FINITE_GAIN
 
 
 def _gain(K, points, lambda_):
@@ -32,7 +33,7 @@ def test_every_stopping_time_of_the_relaxation_is_an_upper_bound():
     assert tight[2] <= 1e-4
     for iterations in (1, 5, 50):
         assert relaxed_gain(phi, 200, 1.0, iterations=iterations)[0] >= tight[0] - 1e-9
-    assert tight[0] <= finite_gain_bound(phi.shape[1], 200)
+    assert tight[0] <= FINITE_GAIN(m=phi.shape[1], T=200, lambda_=1.0)
 
 
 def test_values_at_T_8192():
