@@ -1,0 +1,116 @@
+"""All audits by name. A new mechanism or policy is one line here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from privbandit.accounting import gaussian_sigma
+from privbandit.audit import checks, users
+from privbandit.audit.base import Audit, AuditResult
+from privbandit.audit.replay import Neighbours
+from privbandit.audit.twins import OneLevelTooFew, OneRow, OneRowFFT, Peek, Quiet, QuietSums, RootOnly
+from privbandit.ledger import ApproximateDP, Gaussian, Laplace
+from privbandit.mechanisms import HonakerTree, PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
+from privbandit.mechanisms.shuffle.bits import BitSum
+from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum
+from privbandit.links import Logistic
+from privbandit.policies.base import Policy
+from privbandit.policies.one_release import OneRelease
+
+MU = 0.5
+
+
+def sums(name: str, cls: type[PrefixSums], *twins: type[PrefixSums], horizon: int = 16, replayed: bool = True) -> list[Audit]:
+    """The three audits of a prefix-sum mechanism; twins are given as classes that claim to be calibrated."""
+    built = partial(cls.calibrated, horizon, MU)
+    broken = (lambda: QuietSums.of(built()), *(partial(twin.calibrated, horizon, MU) for twin in twins))
+    return [
+        Audit(f"{name}-covariance", "covariance", checks.covariance, partial(cls.calibrated, 8 * horizon, MU), broken),
+        *([Audit(f"{name}-replay", "replay", checks.sums_replay, built, broken)] if replayed else []),
+        Audit(f"{name}-attack", "attack", checks.sums_attack, built, broken[:1]),
+    ]
+
+
+def policy(name: str, build: Callable[[], Policy], pair: Callable[[np.random.Generator], Neighbours], delta: float = checks.DELTA) -> Audit:
+    """The replay audit of a policy on inputs from `pair`; its twins draw a third of the noise, or peek at one raw bit."""
+    return Audit(
+        f"{name}-replay", "replay", checks.policy_replay(pair, delta), build, (lambda: Quiet(build()), lambda: Peek(build()))
+    )
+
+
+def armed(T: int, K: int, low: float = 0.0, high: float = 1.0) -> Callable[[np.random.Generator], Neighbours]:
+    return lambda rng: users.armed(T, 64, K, rng, low, high)
+
+
+def linear(T: int, K: int, d: int, low: float = 0.0, high: float = 1.0) -> Callable[[np.random.Generator], Neighbours]:
+    return lambda rng: users.linear(T, 72, K, d, rng, low, high)
+
+
+def half_flips() -> BitSum:
+    right = BitSum.calibrated(40, 1.0, 1e-3)
+    return replace(right, flip=right.flip / 2)
+
+
+def grid_forgotten() -> ScalarSum:
+    return replace(ScalarSum.calibrated(20, 4, 1.0, 1e-3), bits=ScalarSum.calibrated(20, 1, 1.0, 1e-3).bits)
+
+
+def pairs_summed() -> VectorSum:
+    return VectorSum.calibrated(8, (-1.0, -1.0), (1.0, 1.0), 2.0, 1.0, 1e-6)
+
+
+def few_coins() -> VectorSum:
+    """Claims what the certificate says of four times the noise bits."""
+    right = pairs_summed()
+    return replace(right, bits=right.bits // 4, claim=ApproximateDP(right.ledger.epsilon(1e-3), 1e-4))
+
+
+_ALL = [
+    Audit(
+        "gaussian-enumeration",
+        "enumeration",
+        checks.noise_at(10.0, 1e-6),
+        lambda: Gaussian(1.0, gaussian_sigma(10.0, 1e-6)),
+        (lambda: Gaussian(1.0, math.sqrt(2 * math.log(1.25e6)) / 10),),  # the classical formula outside its domain
+    ),
+    Audit(
+        "laplace-enumeration",
+        "enumeration",
+        checks.noise_at(1.0, 1e-6),
+        lambda: Laplace(1.0, 1.0),
+        (lambda: Laplace(2.0, 1.0),),  # a sensitivity for add/remove used under replacement
+    ),
+    Audit("bit-sum-enumeration", "enumeration", checks.bit_sum, lambda: BitSum.calibrated(40, 1.0, 1e-3), (half_flips,)),
+    Audit(
+        "scalar-sum-enumeration", "enumeration", checks.scalar_sum, lambda: ScalarSum.calibrated(20, 4, 1.0, 1e-3), (grid_forgotten,)
+    ),
+    Audit("vector-sum-enumeration", "enumeration", checks.vector_sum, pairs_summed, (few_coins,)),
+    *sums("tree", TreeMechanism, OneLevelTooFew, RootOnly),
+    *sums("honaker", HonakerTree),
+    *sums("square-root", SquareRoot, OneRow),
+    *sums("square-root-fft", SquareRootFFT, OneRowFFT, replayed=False),  # draws its noise before it sees data: nothing to replay
+    *sums("local", PerUser),
+    policy("one-release", lambda: OneRelease(Logistic(), d=2, S=2.0, horizon=8, epsilon=1.0, delta=1e-6), linear(8, K=3, d=2)),
+]
+
+AUDITS: dict[str, Audit] = {audit.name: audit for audit in _ALL}
+
+
+def matching(name: str | None = None) -> list[str]:
+    """Names of the audits called `name`, or `name` and a method ("tree" is tree-covariance, tree-replay, tree-attack); all for None."""
+    found = [one for one in AUDITS if name is None or one == name or one == f"{name}-{AUDITS[one].method}"]
+    if not found:
+        raise ValueError(f"name must be an audit or its subject, one of {', '.join(AUDITS)}, got {name!r}")
+    return found
+
+
+def run(name: str, seed: int = 0) -> AuditResult:
+    """Run one audit by its full name."""
+    if name not in AUDITS:
+        raise ValueError(f"name must be one of {', '.join(AUDITS)}, got {name!r}")
+    return AUDITS[name](seed)
