@@ -25,7 +25,8 @@ serve: book      ## build, then serve at http://localhost:8000 (PORT=... to chan
 	@echo "Serving http://localhost:$(PORT) (stop with Ctrl-C)"
 	@$(BIN)/python -m http.server $(PORT) --directory $(SITE)
 
-test: unit doctest notebooks-check  ## unit tests, doctests, and every notebook against its stored outputs
+test:            ## unit tests, doctests, and every notebook against its stored outputs
+	@$(MAKE) --no-print-directory --keep-going unit doctest notebooks-check
 
 unit: $(VENV)/.ready
 	@echo "== unit tests and claims"

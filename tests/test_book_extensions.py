@@ -12,8 +12,8 @@ from sphinx.util.docutils import docutils_namespace
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "book" / "_ext"))  # as Jupyter Book does for local extensions
 
-import claims as extension  # noqa: E402
-import notation  # noqa: E402
+import claim_pages as extension  # noqa: E402
+import notation_page as notation  # noqa: E402
 
 from privbandit.claims import Claim, Result, fingerprint  # noqa: E402
 
@@ -34,7 +34,7 @@ def build(tmp_path, monkeypatch):
         source.mkdir(exist_ok=True)
         (source / "index.md").write_text("# Claims\n\n```{toctree}\npage\n```\n\n```{claims-index}\n```\n")
         (source / "page.md").write_text(f"# Page\n\n{text}\n")
-        config = {"extensions": ["myst_parser", "sphinx_proof", "claims", "notation"], "claims_index": "index", "myst_enable_extensions": ["dollarmath"]}
+        config = {"extensions": ["myst_parser", "sphinx_proof", "claim_pages", "notation_page"], "claims_index": "index", "myst_enable_extensions": ["dollarmath"]}
         with (tmp_path / "warnings.txt").open("w+") as warnings, docutils_namespace():
             folders = (str(tmp_path / "out"), str(tmp_path / "trees"))
             Sphinx(str(source), None, *folders, "html", confoverrides=config, status=None, warning=warnings).build()
