@@ -32,8 +32,8 @@ class _Problem(NamedTuple):
     weights: Array | None
     lambda_: float
 
-    def take(self, rows: NDArray[np.bool_]) -> _Problem:
-        if rows.all():
+    def take(self, rows: NDArray[np.intp]) -> _Problem:
+        if len(rows) == len(self.x):
             return self
         weights = None if self.weights is None else self.weights[rows]
         return self._replace(x=self.x[rows], r=self.r[rows], weights=weights)
@@ -69,8 +69,9 @@ def fit_glm(
 
     x (R, n, d), r (R, n), weights (R, n) >= 0 (0 leaves a row out), start (R, d). Each step minimises the quadratic model (over the
     ball), then is halved until the loss falls by a share of the predicted decrease, so the fit converges from any start whenever a
-    minimiser exists, separable data with lambda > 0 included. Separable data with lambda = 0 have none: the estimate grows and
-    `converged` is False. The step, not the decrement, is tested: on separable data the decrement vanishes too.
+    minimiser exists, separable data with lambda > 0 included. It stops where the next step would be at most tolerance (1 + |theta|).
+    Separable data with lambda = 0 have no minimiser: the estimate grows and `converged` is False. (The step is tested and not the
+    Newton decrement, which vanishes on separable data too.)
     """
     x = array("x", x, (None, None, None))
     R, n, d = x.shape
@@ -81,23 +82,27 @@ def fit_glm(
         positive("radius", radius)
     theta = np.zeros((R, d)) if start is None else array("start", start, (R, d)).copy()
     problem = _Problem(link, x, r, weights, lambda_)
-    loss, iterations = problem.loss(theta), np.zeros(R, dtype=int)
-    active = np.ones(R, dtype=bool)
+    loss = problem.loss(theta)
+    gradient, hessian = np.empty((R, d)), np.empty((R, d, d))
+    converged, iterations = np.zeros(R, dtype=bool), np.zeros(R, dtype=int)
+    active = np.arange(R)
     for _ in range(max_iterations):
-        part = problem.take(active)
-        new, new_loss, step = _damped_step(part, theta[active], loss[active], radius)
-        theta[active], loss[active] = new, new_loss
+        part, here = problem.take(active), theta[active]
+        gradient[active], hessian[active] = slope, curvature = part.derivatives(here)
+        step = _newton_target(slope, curvature, here, radius) - here
+        small = np.linalg.norm(step, axis=1) <= tolerance * (1 + np.linalg.norm(here, axis=1))
+        converged[active] = small
+        if small.all():
+            return Fit(theta, gradient, hessian, loss, converged, iterations)
+        go, active = ~small, active[~small]
+        theta[active], loss[active] = _line_search(part.take(np.flatnonzero(go)), here[go], loss[active], slope[go], step[go])
         iterations[active] += 1
-        active[active] = step > tolerance * (1 + np.linalg.norm(new, axis=1))
-        if not active.any():
-            break
-    return Fit(theta, *problem.derivatives(theta), loss, ~active, iterations)
-
-
-def _damped_step(problem: _Problem, theta: Array, loss: Array, radius: float | None) -> tuple[Array, Array, Array]:
-    """One Newton step with back-tracking: new theta, its loss, and the length of the undamped step."""
     gradient, hessian = problem.derivatives(theta)
-    step = _newton_target(gradient, hessian, theta, radius) - theta
+    return Fit(theta, gradient, hessian, loss, converged, iterations)
+
+
+def _line_search(problem: _Problem, theta: Array, loss: Array, gradient: Array, step: Array) -> tuple[Array, Array]:
+    """theta + scale step with the first scale 1, 1/2, 1/4, ... at which the loss falls enough, and that loss."""
     decrease = np.einsum("rd,rd->r", gradient, step)  # <= 0
     scale = np.ones(len(theta))
     slack = 1e-12 * (1 + np.abs(loss))  # rounding of a sum of n losses
@@ -108,7 +113,7 @@ def _damped_step(problem: _Problem, theta: Array, loss: Array, radius: float | N
         if not too_long.any():
             break
         scale[too_long] /= 2
-    return new, new_loss, np.linalg.norm(step, axis=1)
+    return new, new_loss
 
 
 def _newton_target(gradient: Array, hessian: Array, theta: Array, radius: float | None) -> Array:
@@ -117,6 +122,11 @@ def _newton_target(gradient: Array, hessian: Array, theta: Array, radius: float 
     trace = np.trace(hessian, axis1=1, axis2=2)
     jitter = 1e-13 * trace + 1e-300  # rank-deficient data without a penalty
     hessian = hessian + jitter[:, None, None] * np.eye(d)
+    target = theta - np.linalg.solve(hessian, gradient[:, :, None])[..., 0]
     if radius is None:
-        return theta - np.linalg.solve(hessian, gradient[:, :, None])[..., 0]
-    return minimise_quadratic(hessian, (hessian @ theta[:, :, None])[..., 0] - gradient, radius)
+        return target
+    outside = np.einsum("rd,rd->r", target, target) > radius**2
+    if outside.any():
+        H = hessian[outside]
+        target[outside] = minimise_quadratic(H, (H @ theta[outside][:, :, None])[..., 0] - gradient[outside], radius)
+    return target

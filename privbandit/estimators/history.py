@@ -14,11 +14,11 @@ class _Store:
     """Arrays with room to grow. Rows before `filled` are never written again, so every History that ends there stays valid."""
 
     def __init__(self, R: int, capacity: int, d: int) -> None:
-        self.x, self.r, self.weight, self.filled = np.zeros((R, capacity, d)), np.zeros((R, capacity)), np.ones((R, capacity)), 0
+        self.x, self.r, self.filled = np.zeros((R, capacity, d)), np.zeros((R, capacity)), 0
 
 
 class History(NamedTuple):
-    """Features x (R, n, d), rewards r (R, n) and a weight (R, n) per row. Appending costs O(R d), amortised, and leaves the old value intact."""
+    """Features x (R, n, d) and rewards r (R, n). Appending costs O(R d), amortised, and leaves the old value intact."""
 
     store: _Store
     n: int
@@ -35,15 +35,11 @@ class History(NamedTuple):
     def r(self) -> Array:
         return self.store.r[:, : self.n]
 
-    @property
-    def weight(self) -> Array:
-        return self.store.weight[:, : self.n]
-
-    def append(self, x: Array, r: Array, weight: Array | float = 1.0) -> History:
+    def append(self, x: Array, r: Array) -> History:
         store = self.store
         if store.filled != self.n or self.n == store.x.shape[1]:  # another branch wrote on, or the store is full
             store = _Store(len(x), max(16, 2 * self.n), x.shape[1])
-            store.x[:, : self.n], store.r[:, : self.n], store.weight[:, : self.n] = self.x, self.r, self.weight
-        store.x[:, self.n], store.r[:, self.n], store.weight[:, self.n] = x, r, weight
+            store.x[:, : self.n], store.r[:, : self.n] = self.x, self.r
+        store.x[:, self.n], store.r[:, self.n] = x, r
         store.filled = self.n + 1
         return History(store, self.n + 1)

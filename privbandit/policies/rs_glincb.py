@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit import validate
-from privbandit.estimators.glm import fit_glm
-from privbandit.estimators.history import History
-from privbandit.estimators.ridge import add_outer, inverse_add_outer
+from privbandit.estimators.ridge import inverse_add_outer
 from privbandit.estimators.running import RunningFit
 from privbandit.linalg import quadratic
 from privbandit.links import Link
@@ -23,15 +21,14 @@ Array = NDArray[np.float64]
 
 class RSState(NamedTuple):
     V_inv: Array  # (R, d, d) of lambda I + sum x x' over exploration rounds
-    H: Array  # (R, d, d) lambda I + sum mu'(<x, theta_o>) x x' / e over the other rounds
-    H_inv: Array
+    H_inv: Array  # (R, d, d) of H = lambda I + sum mu'(<x, theta_o>) x x' / e over the other rounds
     growth: Array  # (R,) log det H - log det H_tau
     H_tau_inv: Array  # at the last switch
-    theta_tau: Array  # (R, d)
     exploration: RunningFit  # theta_o, from exploration rounds
-    exploitation: History  # the other rounds
+    exploitation: RunningFit  # theta_tau, from the other rounds, refreshed at switches only
+    stale: NDArray[np.bool_]  # (R,) theta_o has not seen its last rounds: it is brought up to date when it is needed
     exploring: NDArray[np.bool_]  # (R,) the round in play is an exploration round
-    switches: NDArray[np.int_]  # (R,) estimates theta_tau so far
+    switches: NDArray[np.int_]  # (R,) so far
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,8 @@ class RSGLinCB(Policy):
     Defaults are the theory's, with l = log(T / zeta) and M the larger of the reward range and the self-concordance constant:
     lambda = d l / M^2, gamma = 25 M S sqrt(d l), beta = 4 sqrt(d l), threshold = 1 / (gamma^2 kappa M^2), c = 1. `explore` False leaves
     out criterion I, theta_o and the elimination, and weights by theta_tau: no guarantee, small regret. theta_tau is fitted over
-    |theta| <= S. theta_o is kept by `RunningFit`. Linear in T up to the log T fits. Privacy: none.
+    |theta| <= S. Both estimates come from `RunningFit`, within M `reach`^2 of the
+    exact ones. Linear in T up to the fits at the log T switches. Privacy: none.
     """
 
     link: Link
@@ -60,6 +58,7 @@ class RSGLinCB(Policy):
     threshold: float | None = None
     c: float = 1.0
     explore: bool = True
+    reach: float = 0.03
     name: str = "RS-GLinCB"
 
     def __post_init__(self) -> None:
@@ -71,7 +70,7 @@ class RSGLinCB(Policy):
         for field in ("kappa", "lambda_", "gamma", "c"):
             validate.positive(field, getattr(self, field))
         set_defaults(self, threshold=1 / (self.gamma**2 * self.kappa * M**2))
-        validate.nonnegative("beta", self.beta), validate.positive("threshold", self.threshold)
+        validate.nonnegative("beta", self.beta), validate.positive("threshold", self.threshold), validate.positive("reach", self.reach)
 
     @classmethod
     def published(cls, link: Link, d: int, S: float, horizon: int, zeta: float, kappa: float) -> RSGLinCB:
@@ -88,12 +87,9 @@ class RSGLinCB(Policy):
 
     def init(self, R: int, noise: np.random.Generator) -> RSState:
         d = self.d
-        eye = np.broadcast_to(np.eye(d), (R, d, d))
-        inverse, count = eye / self.lambda_, np.zeros(R, dtype=int)
-        exploration = RunningFit.init(R, d, self.lambda_)
-        return RSState(
-            inverse, self.lambda_ * eye, inverse, np.zeros(R), inverse, np.zeros((R, d)), exploration, History.empty(R, d), count > 0, count
-        )
+        inverse, count = np.broadcast_to(np.eye(d) / self.lambda_, (R, d, d)), np.zeros(R, dtype=int)
+        fit, none = RunningFit.init(R, d, self.lambda_), count > 0
+        return RSState(inverse, inverse, np.zeros(R), inverse, fit, fit, none, none, count)
 
     def act(self, state: RSState, contexts: Array, rng: np.random.Generator) -> tuple[RSState, NDArray[np.intp]]:
         if not self.explore:
@@ -104,6 +100,7 @@ class RSGLinCB(Policy):
         state = self._switch(state._replace(exploring=exploring), ~exploring & (state.growth >= np.log1p(self.c)))
         if exploring.all():
             return state, argmax(uncertainty)
+        state = self._catch_up(state, state.stale & ~exploring)
         value = (contexts @ state.exploration.theta[:, :, None])[..., 0]
         width = self.gamma * np.sqrt(self.kappa * uncertainty)
         survives = value + width >= (value - width).max(axis=1, keepdims=True)
@@ -111,38 +108,42 @@ class RSGLinCB(Policy):
         return state, argmax(np.where(exploring[:, None], uncertainty, index))
 
     def _index(self, state: RSState, contexts: Array) -> Array:
-        return (contexts @ state.theta_tau[:, :, None])[..., 0] + self.beta * np.sqrt(quadratic(contexts, state.H_tau_inv))
+        return (contexts @ state.exploitation.theta[:, :, None])[..., 0] + self.beta * np.sqrt(quadratic(contexts, state.H_tau_inv))
 
     def _switch(self, state: RSState, due: NDArray[np.bool_]) -> RSState:
         """Criterion II where it is due: a new theta_tau and H_tau."""
         if not due.any():
             return state
-        theta_tau, data = state.theta_tau.copy(), state.exploitation
-        theta_tau[due] = fit_glm(
-            self.link, data.x[due], data.r[due], self.lambda_, radius=self.S, start=theta_tau[due], tolerance=1e-6
-        ).theta
         return state._replace(
-            theta_tau=theta_tau,
+            exploitation=state.exploitation.refresh(self.link, self.lambda_, due=due, radius=self.S, reach=self.reach),
             H_tau_inv=np.where(due[:, None, None], state.H_inv, state.H_tau_inv),
             growth=np.where(due, 0.0, state.growth),
             switches=state.switches + due,
         )
+
+    def _catch_up(self, state: RSState, due: NDArray[np.bool_]) -> RSState:
+        if not due.any():
+            return state
+        exploration = state.exploration.refresh(self.link, self.lambda_, due=due, reach=self.reach)
+        return state._replace(exploration=exploration, stale=state.stale & ~due)
 
     def update(self, state: RSState, x: Array, reward: Array, noise: np.random.Generator) -> RSState:
         V_inv, exploration = state.V_inv, state.exploration
         if state.exploring.any():
             explored = x * state.exploring[:, None]
             V_inv = inverse_add_outer(V_inv, explored)
-            exploration = exploration.update(self.link, explored, reward, self.lambda_)
+            exploration = exploration.observe(self.link, explored, reward)
+            if state.exploring.all():
+                return state._replace(V_inv=V_inv, exploration=exploration, stale=state.exploring)
             x = x - explored
-        reference = state.exploration.theta if self.explore else state.theta_tau
+        reference = (state.exploration if self.explore else state.exploitation).theta
         weight = self.link.dmu(np.einsum("rd,rd->r", x, reference)) / np.e
         growth = state.growth + np.log1p(weight * quadratic(x, state.H_inv))
         return state._replace(
             V_inv=V_inv,
-            H=add_outer(state.H, x, weight),
             H_inv=inverse_add_outer(state.H_inv, x, weight),
             growth=growth,
             exploration=exploration,
-            exploitation=state.exploitation.append(x, reward),
+            exploitation=state.exploitation.observe(self.link, x, reward),
+            stale=state.stale | state.exploring,
         )

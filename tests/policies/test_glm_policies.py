@@ -206,7 +206,7 @@ def test_plays_the_arms_of_a_literal_loop(policy, loop):
 def test_rs_test_instance_visits_every_branch():
     policy = RSGLinCB(Logistic(), D, S, T, ZETA, kappa=4.0, lambda_=0.5, gamma=0.6, beta=0.4, threshold=0.1, c=0.5)
     _, state = batched_arms(policy, fixed_game())
-    explored = T - (np.abs(state.exploitation.x).sum(axis=2) > 0).sum(axis=1)
+    explored = state.exploitation.history.n - (np.abs(state.exploitation.history.x).sum(axis=2) > 0).sum(axis=1)
     assert np.all(explored >= 5) and np.all(explored <= T - 20) and np.all(state.switches >= 2)
 
 
@@ -350,7 +350,7 @@ def test_smallest_sizes_purity_and_unobserved_rounds(policy):
         assert repr(state) == before
         blank = policy.update(state, 0 * x, 0 * one, rng)
         if state is not None and hasattr(state, "theta"):
-            np.testing.assert_allclose(blank.theta, state.theta, atol=1e-12)
+            np.testing.assert_allclose(blank.theta, state.theta, atol=1e-5)  # the tolerance of a full fit
         state = after
 
 
