@@ -18,9 +18,7 @@ from privbandit.ledger import ApproximateDP, Gaussian, Laplace
 from privbandit.mechanisms import HonakerTree, PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
 from privbandit.mechanisms.shuffle.bits import BitSum
 from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum
-from privbandit.links import Logistic
 from privbandit.policies.base import Policy
-from privbandit.policies.one_release import OneRelease
 
 MU = 0.5
 
@@ -95,7 +93,6 @@ _ALL = [
     *sums("square-root", SquareRoot, OneRow),
     *sums("square-root-fft", SquareRootFFT, OneRowFFT, replayed=False),  # draws its noise before it sees data: nothing to replay
     *sums("local", PerUser),
-    policy("one-release", lambda: OneRelease(Logistic(), d=2, S=2.0, horizon=8, epsilon=1.0, delta=1e-6), linear(8, K=3, d=2)),
 ]
 
 AUDITS: dict[str, Audit] = {audit.name: audit for audit in _ALL}
