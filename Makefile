@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export PYDEVD_DISABLE_FILE_VALIDATION ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve test unit doctest notebooks-check notebooks claims clean
+.PHONY: help book student serve test unit doctest notebooks-check notebooks claims clean
 
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ book: $(VENV)/.ready  ## build the site to book/_build/html (warnings are errors
 	@$(BIN)/jupyter-book build . --path-output book -W --keep-going -q
 	@$(BIN)/python tools/check_site.py $(SITE)
 	@echo "The book is at $(SITE)/index.html (open it in a browser, no network needed; or run: make serve)"
+
+student: $(VENV)/.ready  ## build the students' edition, without solutions, to book/_build/student/_build/html
+	@BOOK_EDITION=student $(BIN)/jupyter-book build . --path-output book/_build/student -W --keep-going -q
+	@echo "The students' edition is at book/_build/student/_build/html/index.html"
 
 serve: book      ## build, then serve at http://localhost:8000 (PORT=... to change)
 	@echo "Serving http://localhost:$(PORT) (stop with Ctrl-C)"

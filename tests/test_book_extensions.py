@@ -34,7 +34,8 @@ def build(tmp_path, monkeypatch):
         source.mkdir(exist_ok=True)
         (source / "index.md").write_text("# Claims\n\n```{toctree}\npage\n```\n\n```{claims-index}\n```\n")
         (source / "page.md").write_text(f"# Page\n\n{text}\n")
-        config = {"extensions": ["myst_parser", "sphinx_proof", "claim_pages", "notation_page"], "claims_index": "index", "myst_enable_extensions": ["dollarmath"]}
+        extensions = ["myst_parser", "sphinx_proof", "sphinx_exercise", "claim_pages", "notation_page", "student_edition"]
+        config = {"extensions": extensions, "claims_index": "index", "myst_enable_extensions": ["dollarmath"]}
         with (tmp_path / "warnings.txt").open("w+") as warnings, docutils_namespace():
             folders = (str(tmp_path / "out"), str(tmp_path / "trees"))
             Sphinx(str(source), None, *folders, "html", confoverrides=config, status=None, warning=warnings).build()
@@ -91,3 +92,15 @@ def test_a_symbol_with_a_missing_field_is_refused(monkeypatch):
     monkeypatch.setattr(notation.tomllib, "loads", lambda text: {"symbol": [{"symbol": "x", "code": "x"}]})
     with pytest.raises(ValueError, match="symbol 'x' must have exactly the fields"):
         notation.read()
+
+
+EXERCISE = "```{exercise}\n:label: ex\n\nAsk.\n```\n\n````{solution} ex\n\nThe answer.\n````\n"
+
+
+@pytest.mark.parametrize("edition", ["student", "teacher"])
+def test_the_students_edition_has_the_exercises_but_neither_solutions_nor_sources(build, tmp_path, monkeypatch, edition):
+    monkeypatch.setenv("BOOK_EDITION", edition)
+    page = build(EXERCISE, {})[0]
+    assert "Ask." in page
+    assert ("The answer." in page) == (edition == "teacher")
+    assert (tmp_path / "out" / "_sources").exists() == (edition == "teacher")
