@@ -314,11 +314,3 @@ class TruncatedPoisson(Link):
 
     def reward_range(self, S: float) -> tuple[float, float]:
         return 0.0, float(self.N)
-
-
-def link(name: str, **options: float) -> Link:
-    """The link called `name` (logistic, probit, linear, poisson, truncated-poisson) with its options."""
-    classes: dict[str, type[Link]] = {c.name: c for c in (Logistic, Probit, Linear, Poisson, TruncatedPoisson)}
-    if name not in classes:
-        raise ValueError(f"link must be one of {', '.join(map(repr, classes))}, got {name!r}")
-    return classes[name](**options)

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from privbandit.kappa import kappa, kappa_hat, kappa_hat_simulated, kappa_star
-from privbandit.links import Linear, Link, Logistic, Poisson, Probit, TruncatedPoisson, link
+from privbandit.links import Linear, Link, Logistic, Poisson, Probit, TruncatedPoisson
 
 LINKS: list[Link] = [Logistic(), Probit(), Linear(0.5), Poisson(), TruncatedPoisson(1), TruncatedPoisson(5)]
 IDS = [f"{one.name}-{i}" for i, one in enumerate(LINKS)]
@@ -145,6 +145,3 @@ def test_bad_input():
         TruncatedPoisson(0)
     with pytest.raises(ValueError, match="S must"):
         kappa(Logistic(), -1.0)
-    with pytest.raises(ValueError, match="link must be one of"):
-        link("cloglog")
-    assert link("truncated-poisson", N=3) == TruncatedPoisson(3)

@@ -37,16 +37,18 @@ class ECOLog(Policy):
 
     The published condition mu'(<x, theta_bar>) <= 2 mu'(<x, theta>) triggers warm-up rounds. Both points move <x, .> by at most
     |x|_{W^-1}^2 <= 1/lambda, and log mu' is 1-Lipschitz, so for lambda >= 2 / log 2 = 2.886 the condition always holds and there is no
-    warm-up: a smaller `lambda_` is refused. squared_discrepancy False and mean_index True follow public code, which subtracts the norm
-    |theta - theta_bar|_W where the online-learning argument subtracts its square, and adds the bonus to mu(<x, theta>). Privacy: none.
+    warm-up: a smaller `lambda_` is refused.
+
+    `as_coded` follows public code where it departs: it adds the bonus to mu(<x, theta>), computes theta_bar from the updated theta (so
+    from the reward, which the martingale argument does not allow), and subtracts the norm |theta - theta_bar|_W where the
+    online-learning argument subtracts its square: the radius is then no proven bound. Privacy: none.
     """
 
     d: int
     S: float
     zeta: float = 0.05
     lambda_: float = 3.0
-    squared_discrepancy: bool = True
-    mean_index: bool = False
+    as_coded: bool = False
     name: str = "ECOLog"
 
     def __post_init__(self) -> None:
@@ -57,7 +59,7 @@ class ECOLog(Policy):
     @classmethod
     def published(cls, d: int, S: float, zeta: float) -> ECOLog:
         """The constants of the public code of sarmasarkar2026."""
-        return cls(d, S, zeta, lambda_=10.0, squared_discrepancy=False, mean_index=True, name="ECOLog (published)")
+        return cls(d, S, zeta, lambda_=10.0, as_coded=True, name="ECOLog (published)")
 
     def init(self, R: int, noise: np.random.Generator) -> ECOLogState:
         eye = np.broadcast_to(np.eye(self.d), (R, self.d, self.d))
@@ -72,16 +74,17 @@ class ECOLog(Policy):
 
     def act(self, state: ECOLogState, contexts: Array, rng: np.random.Generator) -> tuple[ECOLogState, NDArray[np.intp]]:
         value = (contexts @ state.theta[:, :, None])[..., 0]
-        value = _LINK.mu(value) if self.mean_index else value
+        value = _LINK.mu(value) if self.as_coded else value
         return state, argmax(value + self.radius(state)[:, None] * np.sqrt(quadratic(contexts, state.W_inv)))
 
     def update(self, state: ECOLogState, x: Array, reward: Array, noise: np.random.Generator) -> ECOLogState:
         theta = proximal_step(state.theta, state.W, state.W_inv, x, 1.0, reward, self.S)
-        bar = proximal_step(state.theta, state.W, state.W_inv, x, 2.0, np.ones_like(reward), self.S)
+        base = theta if self.as_coded else state.theta
+        bar = proximal_step(base, state.W, state.W_inv, x, 2.0, np.ones_like(reward), self.S)
         gap = quadratic(theta - bar, state.W)
         z, z_bar = np.einsum("rd,rd->r", x, theta), np.einsum("rd,rd->r", x, bar)
         hardness = 2 * (1 + self.S) * (_LINK.loss(z_bar, reward) - _LINK.loss(z, reward))
-        excess = state.excess + hardness - 0.5 * (gap if self.squared_discrepancy else np.sqrt(gap))
+        excess = state.excess + hardness - 0.5 * (np.sqrt(gap) if self.as_coded else gap)
         slope = _LINK.dmu(z)
         W, W_inv = add_outer(state.W, x, slope), inverse_add_outer(state.W_inv, x, slope)
         return ECOLogState(state.t + 1, W, W_inv, theta, excess)
