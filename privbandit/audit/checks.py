@@ -12,7 +12,7 @@ from privbandit.audit.attack import attack
 from privbandit.audit.base import Finding
 from privbandit.audit.covariance import data_matrix, exact_mu, noise_matrix
 from privbandit.audit.enumeration import bernoulli_sum, exact_epsilon, rounded
-from privbandit.audit.replay import Neighbours, judge, prefixes, replay, replay_sums
+from privbandit.audit.replay import Neighbours, Users, judge, play, prefixes, replay, replay_sums
 from privbandit.ledger import Gaussian, Laplace, Ledger
 from privbandit.mechanisms import PrefixSums
 from privbandit.mechanisms.shuffle.bits import BitSum
@@ -57,12 +57,37 @@ def sums_attack(mechanism: PrefixSums, seed: int) -> Finding:
     return Finding(claim_of(mechanism).epsilon(ATTACK_DELTA), ATTACK_DELTA, bound, CONFIDENCE)
 
 
-def policy_replay(pair: Callable[[np.random.Generator], Neighbours], delta: float = DELTA) -> Callable[[Policy, int], Finding]:
-    """The check of a policy on the pairs of inputs that `pair` draws."""
+def policy_replay(pair: Callable[[np.random.Generator], Neighbours], apart: bool = False) -> Callable[[Policy, int], Finding]:
+    """The check of a policy on the pairs of inputs that `pair` draws, all replications at once or each by itself."""
 
     def check(policy: Policy, seed: int) -> Finding:
         neighbours = pair(np.random.default_rng(seed))
-        return judge(policy.ledger, delta, lambda: replay(policy, neighbours, seed))
+        runs = neighbours.apart() if apart else [neighbours]
+        found = [judge(policy.ledger, DELTA, lambda: replay(policy, run, seed)) for run in runs]
+        return max(found, key=lambda one: one.lower_bound)
+
+    return check
+
+
+def policy_attack(pair: Callable[[np.random.Generator], Neighbours], runs: int = 20_000) -> Callable[[Policy, int], Finding]:
+    """The check of a policy by its actions alone: which of two inputs (replication 0 of `pair`, user 0 changed) was played?
+
+    The score of a sequence of the other users' actions is its log-frequency ratio on the even runs; the limit is from the odd ones.
+    """
+
+    def check(policy: Policy, seed: int) -> Finding:
+        drawn = pair(np.random.default_rng(seed)).apart()[0]
+        seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
+        one, other = (
+            play(policy, Users(*(np.repeat(a, runs, axis=1) for a in users)), np.random.default_rng(s), s)
+            for users, s in zip((drawn.users, drawn.other), seeds, strict=True)
+        )
+        K = drawn.users.rewards.shape[2]
+        codes = [K ** np.arange(len(actions) - 1) @ actions[1:] for actions in (one, other)]  # a number for each sequence
+        seen = [np.bincount(c[::2], minlength=K ** (len(one) - 1)) + 1.0 for c in codes]
+        score = np.log(seen[1] / seen[0])
+        bound = attack(score[codes[1]], score[codes[0]], ATTACK_DELTA, CONFIDENCE)
+        return Finding(policy.ledger.epsilon(ATTACK_DELTA), ATTACK_DELTA, bound, CONFIDENCE)
 
     return check
 

@@ -1,8 +1,8 @@
 """The realised privacy loss of one changed user, from a replay.
 
 One run is recorded. Then one user's contexts and reward function are replaced and the run is played again, except that every
-noised statistic is answered as it was released before. All actions but the changed user's must coincide (joint privacy), and
-what the statistics moved, in units of their noise, must cost at most what the ledger claims. The proof that this bounds the
+noised statistic is answered as it was released before. All actions but the changed user's must coincide (that one too under
+central privacy, where everything that happens is to be private), and what the statistics moved, in units of their noise, must cost at most what the ledger claims. The proof that this bounds the
 privacy loss on every transcript is in the book; a replay looks at the transcripts and the neighbours it is given.
 """
 
@@ -42,6 +42,13 @@ class Neighbours(NamedTuple):
     other: Users
     at: NDArray[np.intp]
 
+    def apart(self) -> list[Neighbours]:
+        """The replications one by one, for policies that release for all replications when one of them is due."""
+        return [
+            Neighbours(*(Users(*(a[:, [r]] for a in users)) for users in (self.users, self.other)), self.at[[r]])
+            for r in range(len(self.at))
+        ]
+
 
 def play(policy: Policy, users: Users, noise: Recorder | Replayer, seed: int) -> NDArray[np.intp]:
     """The actions (T, R); the policy's own randomness is fixed by `seed`."""
@@ -61,7 +68,7 @@ def replay(policy: Policy, pair: Neighbours, seed: int = 0) -> Replayer:
     replayer = Replayer(recorder)
     after = play(policy, pair.other, replayer, seed)
     replayer.finish()
-    own = np.arange(len(before))[:, None] == pair.at
+    own = (np.arange(len(before))[:, None] == pair.at) & (policy.ledger.trust != "central")
     if np.any((before != after) & ~own):
         t, r = np.argwhere((before != after) & ~own)[0]
         raise Leak(f"the action of round {t} depends on the raw data of user {pair.at[r]}")

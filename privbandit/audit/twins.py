@@ -52,13 +52,13 @@ class OneRowFFT(SquareRootFFT):
 
 
 class QuietDoor:
-    """Hands every event a third of the noise it charges for."""
+    """Hands every event one `factor`-th of the noise it charges for."""
 
-    def __init__(self, noise: Any) -> None:
-        self._noise = noise
+    def __init__(self, noise: Any, factor: float = 3) -> None:
+        self._noise, self._factor = noise, factor
 
     def release(self, value: Array, event: Any) -> Array:
-        return event.release(3 * value, self._noise) / 3
+        return event.release(self._factor * value, self._noise) / self._factor
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._noise, name)
@@ -90,9 +90,10 @@ class QuietSums(PrefixSums):
 
 @dataclass(frozen=True)
 class Quiet(Policy):
-    """Any policy with a third of the noise that its ledger claims."""
+    """Any policy with one `factor`-th of the noise that its ledger claims."""
 
     inner: Policy
+    factor: float = 3
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -103,13 +104,13 @@ class Quiet(Policy):
         return self.inner.ledger
 
     def init(self, R: int, noise: Any) -> Any:
-        return self.inner.init(R, QuietDoor(noise))
+        return self.inner.init(R, QuietDoor(noise, self.factor))
 
     def act(self, state: Any, contexts: Array, rng: np.random.Generator) -> tuple[Any, NDArray[np.intp]]:
         return self.inner.act(state, contexts, rng)
 
     def update(self, state: Any, x: Array, reward: Array, noise: Any) -> Any:
-        return self.inner.update(state, x, reward, QuietDoor(noise))
+        return self.inner.update(state, x, reward, QuietDoor(noise, self.factor))
 
 
 class PeekState(NamedTuple):

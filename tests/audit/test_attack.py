@@ -6,6 +6,12 @@ from scipy import stats
 
 from privbandit.audit import clopper_pearson, epsilon_lower_bound
 from privbandit.audit.attack import attack
+from privbandit.audit.checks import policy_attack
+from privbandit.audit.twins import Quiet
+from privbandit.audit.users import armed
+from privbandit.mechanisms import TreeMechanism
+
+from .toys import Shy
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.93])
@@ -48,6 +54,23 @@ def test_attack_finds_a_planted_difference_and_no_other():
     assert 1.0 < found <= gaussian_epsilon(1.0, 0.01)
     assert attack(-one, -zero, 0.01, 0.9999) == pytest.approx(found, abs=0.3)
     assert attack(same, zero, 0.01, 0.9999) == 0.0
+
+
+def one_user_changed(rng):
+    """Two arms; the first of four users pays 0 or 1."""
+    return armed(4, 1, 2, rng)
+
+
+@pytest.mark.parametrize("mu, found", [(1e-3, False), (30.0, True)])
+def test_actions_give_a_loud_policy_away_and_a_quiet_one_not(mu, found):
+    """The least-paid arm under noisy sums: with next to no noise the second action is the first reward."""
+    finding = policy_attack(one_user_changed, runs=4_000)(Shy(2, TreeMechanism.calibrated(4, mu)), 0)
+    assert (finding.lower_bound > 2.0) is found and not finding.refuted
+
+
+def test_a_policy_that_claims_more_than_it_does_is_refuted():
+    honest = Shy(2, TreeMechanism.calibrated(4, 0.2))
+    assert policy_attack(one_user_changed, runs=4_000)(Quiet(honest, factor=1e6), 0).refuted
 
 
 @pytest.mark.parametrize(

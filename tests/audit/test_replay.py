@@ -1,5 +1,7 @@
 """The replay is tight where the cost is known, silent about what is allowed, and loud about every kind of leak."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,33 @@ def test_the_changed_users_own_action_is_not_a_leak():
     before, after = (play(policy, users, Recorder(24, 0), 0) for users in (two.users, two.other))
     assert np.any(before != after)
     replay(policy, two)
+
+
+@dataclass(frozen=True)
+class Central(Personal):
+    """The same policy with a claim that covers the own action as well."""
+
+    @property
+    def ledger(self):
+        return replace(super().ledger, trust="central")
+
+
+def test_under_central_privacy_the_own_action_is_covered_too():
+    """User 1 sees the same two arms in the other order."""
+    users, at = pair(T=4, K=2, R=1).users, np.array([1])
+    two = Neighbours(users, users.replace(at, users.contexts[1][:, ::-1], users.rewards[1]), at)
+    sums = PerUser(4, 1.0, Delta=2.0)
+    replay(Personal(2, sums), two)
+    with pytest.raises(Leak, match="the action of round 1 depends on the raw data of user 1"):
+        replay(Central(2, sums), two)
+
+
+@pytest.mark.parametrize("cls", [TreeMechanism, SquareRoot])
+def test_replications_apart_cost_what_they_cost_together(cls):
+    policy, two = Greedy(3, cls.calibrated(16, 0.5)), pair(R=6)
+    together = replay(policy, two).mu
+    apart = [replay(policy, one).mu.item() for one in two.apart()]
+    assert together[0] == pytest.approx(apart[0], rel=1e-9) and max(apart) <= 0.5 * (1 + 1e-9)
 
 
 def test_too_little_noise_costs_three_times_as_much():

@@ -43,6 +43,14 @@ class Greedy(Policy):
 
 
 @dataclass(frozen=True)
+class Shy(Greedy):
+    """Plays the arm with the least noisy sum: it moves on as soon as it is paid."""
+
+    def act(self, state, contexts, rng):
+        return state, argmax(-state.prefix)
+
+
+@dataclass(frozen=True)
 class RawGreedy(Greedy):
     """Releases the noisy sums and plays the arm with the least exact one."""
 
