@@ -101,7 +101,7 @@ def calibrate(
     validate.positive("epsilon", epsilon)
     mu = gaussian_mu(epsilon, delta)
     if mechanism == "gp":
-        from privbandit.gp.calibration import calibrate_gp
+        from privbandit.gp.report import calibrate_gp
 
         return calibrate_gp(epsilon=epsilon, delta=delta, horizon=horizon, kernel=kernel, lengthscale=lengthscale)
     sensitivity = validate.positive("sensitivity", sensitivity)

@@ -25,7 +25,7 @@ GRAMS = ("symmetric", "shaped", "moment")
 EVENTS = 4  # |H|, -tr(SH), |H S^(1/2)|_F and |h|: each fails with probability zeta / (4 releases)
 SPLITS = (0.1, 5.0)  # range of the vector's scale that is searched
 RATIOS = (0.02, 50.0)  # range of lambda_min / |H| that is searched
-EXPONENTS = (0.0, 0.3, 0.5)  # shapes of the vector's noise that are tried
+EXPONENTS = (0.0, 0.3, 0.4)  # shapes of the vector's noise that are tried
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Calibration:
 def make_shape(features: FourierFeatures, gram: str, exponent: float = 0.0) -> Shape:
     """"symmetric" (the literature's Gaussian), "shaped" (less noise where weights are small) or "moment" (equispaced only)."""
     validate.one_of("gram", gram, GRAMS)
-    form = MomentGram(features) if gram == "moment" else FullGram(features, 0.5 if gram == "shaped" else 0.0)
+    form = MomentGram(features) if gram == "moment" else FullGram(features, 0.2 if gram == "shaped" else 0.0)
     return Shape(form, exponent)
 
 

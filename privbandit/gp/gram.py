@@ -138,8 +138,10 @@ class MomentGram(Gram):
     """Equispaced features only: phi phi^T is linear in the moments cos(k h x), sin(k h x), 1 <= k <= 2J (half-space of Z^d).
 
     Releases (4J+1)^d - 1 numbers instead of m(m+1)/2, with noise proportional to
-    tau_k = (sum_a w_a w_{a+k})^(-1/4). The zeroth moment is the number of users, public under replacement neighbours only.
+    tau_k = (sum_a w_a w_{a+k})^(-exponent). The zeroth moment is the number of users, public under replacement neighbours only.
     """
+
+    exponent: float = 0.45  # minimises the width for l = 0.05 .. 0.4, d = 1, 2 (43.4 against 44.4 at 1/4 for l = 0.2)
 
     def __post_init__(self) -> None:
         if self.features.step is None:
@@ -165,7 +167,7 @@ class MomentGram(Gram):
             half = w / 2 if np.any(index) else w
             full[tuple(index)], full[tuple(-index)] = half, half
         overlap = np.array([sum(w * full.get(tuple(np.add(a, k)), 0.0) for a, w in full.items()) for k in self.moments])
-        return np.maximum(overlap, overlap.max() * 1e-12) ** -0.25
+        return np.maximum(overlap, overlap.max() * 1e-12) ** -self.exponent
 
     @property
     def size(self) -> int:
