@@ -74,7 +74,7 @@ def block_leaf(Y: float, neighbours: str = "replace") -> float:
 
     Replacement: sqrt(2) (1 + Y^2) up to Y = 1, where v and w can be orthogonal at full length. Beyond, the first record has y = Y
     and the second -z with 1/Y <= z <= Y on the same x, so the square is (1 + Y^2)^2 + (1 + z^2)^2 - 2 (1 - Y z)^2: largest at
-    z = Y (8 Y^2) or at a root of z^3 - (Y^2 - 1) z + Y, which wins from Y = 2.36.
+    z = Y (8 Y^2) or at a root of z^3 - (Y^2 - 1) z + Y, which wins from about Y = 2.355.
     """
     validate.one_of("neighbours", neighbours, NEIGHBOURS), validate.positive("Y", Y)
     if neighbours == "add-remove":

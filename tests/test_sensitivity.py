@@ -13,7 +13,7 @@ def ball(p, radius=1.0):
     return radius * p * (np.sin(length) / length if length > 1e-12 else 1.0)
 
 
-def supremum(distance, size, rng, starts=40):
+def supremum(distance, size, rng, starts=12):
     return max(np.sqrt(-minimize(lambda p: -distance(p) ** 2, rng.normal(size=size) * 2, method="BFGS").fun) for _ in range(starts))
 
 

@@ -20,12 +20,12 @@ def test_symmetrised_noise_is_lossless():
 @pytest.mark.parametrize("d", [1, 3, 12])
 @pytest.mark.parametrize("zeta", [0.3, 0.02])
 def test_matrix_norm_fails_rarely_and_is_not_absurd(d, zeta):
-    """n = 20000 draws: at most zeta + 5 binomial standard deviations above the bound, and the median within a factor 4 of it."""
+    """n = 20000 draws: at most zeta + 5 binomial standard deviations above the bound, and the median within a factor 4 (8 for d = 1) of it."""
     n = 20000
     norms = np.abs(sample_eigenvalues(d, 2.0, n, np.random.default_rng(d))).max(axis=1)
     bound = matrix_norm(d, 2.0, zeta)
     assert np.mean(norms > bound) <= zeta + 5 * np.sqrt(zeta * (1 - zeta) / n)
-    assert bound < 4.5 * np.median(norms)
+    assert bound < (8 if d == 1 else 4) * np.median(norms)
 
 
 def test_vector_norm():
