@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+_TINY = np.finfo(float).tiny
 
 
 def minimise_quadratic(M: Array, c: Array, radius: float) -> Array:
@@ -18,15 +19,14 @@ def minimise_quadratic(M: Array, c: Array, radius: float) -> Array:
     a = (c[:, None, :] @ Q)[:, 0]
     nu = np.zeros((len(a), 1))
     for _ in range(100):
-        y = a / (eigenvalue + nu)
+        inverse = 1 / (eigenvalue + nu)
+        y = a * inverse
         square = np.einsum("rd,rd->r", y, y)[:, None]
-        excess = np.sqrt(square) / radius - 1
-        if not np.any(excess > 1e-13):
+        excess = np.maximum(np.sqrt(square) / radius - 1, 0)
+        if excess.max() <= 1e-10:
             break
-        slope = np.einsum("rd,rd->r", y, y / (eigenvalue + nu))[:, None]
-        nu = nu + np.where(excess > 1e-13, square / np.where(slope > 0, slope, 1) * excess, 0)
-    y = a / (eigenvalue + nu)
-    return (Q @ y[:, :, None])[..., 0]
+        nu = nu + excess * square / (np.einsum("rd,rd,rd->r", y, y, inverse)[:, None] + _TINY)
+    return (Q @ (y / (1 + excess))[:, :, None])[..., 0]
 
 
 def project(theta: Array, M: Array, radius: float) -> Array:
