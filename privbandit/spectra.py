@@ -53,10 +53,13 @@ def _zero_or(formula, d: int, sigma: float, zeta: float) -> float:
     return float(formula(d=d, sigma=sigma, zeta=zeta)) if validate.nonnegative("sigma", sigma) else 0.0
 
 
-def gaussian_bounds(mechanism: PrefixSums, d: int, zeta: float) -> NoiseBounds:
-    """Bounds for a mechanism with Gaussian noise that releases (matrix d x d, vector d): zeta / (2T) for each part of each prefix."""
+def gaussian_bounds(mechanism: PrefixSums, d: int, zeta: float, blocks: int = 1) -> NoiseBounds:
+    """Bounds for a mechanism with Gaussian noise that releases (matrix d x d, vector d): zeta / (2T) for each part of each prefix.
+
+    With `blocks` > 1 the matrix is block-diagonal, blocks of equal size, and noise elsewhere has been dropped.
+    """
     share = validate.probability("zeta", zeta) / (2 * mechanism.horizon)
-    norm = matrix_norm(d, mechanism.max_std, share)
+    norm = matrix_norm(d // blocks, mechanism.max_std, share / blocks)
     return NoiseBounds(-norm, norm, vector_norm(d, mechanism.max_std, share))
 
 

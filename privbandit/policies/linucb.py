@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privbandit import validate
 from privbandit.formulas.linear import RADIUS
-from privbandit.linalg import outer, quadratic, smat, svec_size
+from privbandit.linalg import outer, smat, svec_size
 from privbandit.policies.base import Array, Policy, argmax
 from privbandit.spectra import NO_NOISE, NoiseBounds
 
@@ -18,7 +18,7 @@ from privbandit.spectra import NO_NOISE, NoiseBounds
 class LinearState(NamedTuple):
     memory: Any  # what the sums are kept in; (R, size) exact sums here, a mechanism's state in the private policy
     theta: Array  # (R, d) ridge estimate
-    inverse: Array  # (R, d, d) inverse of the regularised Gram matrix
+    inverse: Array  # (R, blocks, p, p) inverse of the regularised Gram matrix, block by block; d = blocks p
     log_det: Array  # (R,) log-determinant of that matrix
 
 
@@ -29,7 +29,8 @@ class LinUCB(Policy):
     d: dimension; features are shrunk to the unit ball. S: bound on |theta*|. sigma_r: sub-Gaussian parameter of the rewards' noise.
     ridge > 0. zeta: failure probability of all confidence statements together. alpha: a fixed width instead of beta (common in
     practice; then nothing is guaranteed about coverage). centre: subtracted from rewards. Y: |reward - centre| is clipped to Y.
-    weight: factor on y x inside the leaf (x x', weight y x), 1 without privacy.
+    weight: factor on y x inside the leaf (x x', weight y x), 1 without privacy. blocks: features of any arm use one of this many
+    equal blocks of coordinates (disjoint models, one for each arm), so that the Gram matrix is block-diagonal and the rest is dropped.
     """
 
     d: int
@@ -41,6 +42,7 @@ class LinUCB(Policy):
     centre: float = 0.0
     Y: float = 1.0
     weight: float = 1.0
+    blocks: int = 1
     name = "LinUCB"
 
     def __post_init__(self) -> None:
@@ -49,11 +51,18 @@ class LinUCB(Policy):
             validate.positive(field, getattr(self, field))
         if self.alpha is not None:
             validate.nonnegative("alpha", self.alpha)
+        if self.d % validate.positive_int("blocks", self.blocks):
+            raise ValueError(f"blocks must divide d = {self.d}, got {self.blocks!r}")
+
+    @property
+    def gram_size(self) -> int:
+        """Numbers in the Gram part of a leaf."""
+        return self.blocks * svec_size(self.d // self.blocks)
 
     @property
     def size(self) -> int:
         """Length of a leaf."""
-        return svec_size(self.d) + self.d
+        return self.gram_size + self.d
 
     @property
     def bounds(self) -> NoiseBounds:
@@ -73,16 +82,22 @@ class LinUCB(Policy):
             raise ValueError(f"contexts must have shape (R, K, {self.d}), got {contexts.shape}")
         x = shrink(contexts)
         mean = (x @ state.theta[:, :, None])[..., 0]
-        return state, argmax(mean + self.width(state)[:, None] * np.sqrt(quadratic(x, state.inverse)))
+        return state, argmax(mean + self.width(state)[:, None] * self.norm(state, x))
 
     def update(self, state: LinearState, x: Array, reward: Array, noise: np.random.Generator) -> LinearState:
         memory, prefix = self._add(state.memory, self.leaf(x, reward), noise)
         return self._estimate(memory, prefix)
 
     def leaf(self, x: Array, reward: Array) -> Array:
-        """(svec(x x'), weight y x), (R, size): all that is ever learnt from a round."""
+        """(svec(x x') of each block, weight y x), (R, size): all that is ever learnt from a round."""
         x, y = shrink(x), np.clip(reward - self.centre, -self.Y, self.Y)
-        return np.concatenate([outer(x), (self.weight * y)[:, None] * x], axis=1)
+        gram = outer(x.reshape(len(x), self.blocks, -1)).reshape(len(x), -1)
+        return np.concatenate([gram, (self.weight * y)[:, None] * x], axis=1)
+
+    def norm(self, state: LinearState, x: Array) -> Array:
+        """|x|_{V^-1} (R, K) for x (R, K, d)."""
+        parts = x.reshape(*x.shape[:2], self.blocks, -1).transpose(0, 2, 1, 3)  # (R, blocks, K, p)
+        return np.sqrt(np.maximum(np.sum((parts @ state.inverse) * parts, axis=(1, 3)), 0.0))
 
     def width(self, state: LinearState) -> Array:
         """beta (R,), from released quantities and public constants only."""
@@ -101,13 +116,14 @@ class LinUCB(Policy):
         )
 
     def _estimate(self, memory: Any, prefix: Array) -> LinearState:
-        split = svec_size(self.d)
-        V = smat(prefix[:, :split], self.d) + self.added * np.eye(self.d)
+        R, p = len(prefix), self.d // self.blocks
+        gram, vector = prefix[:, : self.gram_size], prefix[:, self.gram_size :] / self.weight
+        V = smat(gram.reshape(R, self.blocks, -1), p) + self.added * np.eye(p)
         values, vectors = np.linalg.eigh(V)
         values = np.maximum(values, self.ridge)  # off the good event: post-processing, never a second draw
-        inverse = (vectors / values[:, None, :]) @ vectors.transpose(0, 2, 1)
-        theta = (inverse @ (prefix[:, split:, None] / self.weight))[..., 0]
-        return LinearState(memory, theta, inverse, np.log(values).sum(axis=1))
+        inverse = (vectors / values[..., None, :]) @ vectors.swapaxes(-1, -2)
+        theta = (inverse @ vector.reshape(R, self.blocks, p, 1)).reshape(R, self.d)
+        return LinearState(memory, theta, inverse, np.log(values).sum(axis=(1, 2)))
 
     def _open(self, R: int, noise: np.random.Generator) -> Any:
         return np.zeros((R, self.size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,7 @@ class PrivateLinUCB(LinUCB):
         S: float = 1.0,
         ridge: float = 1.0,
         zeta: float = 0.05,
+        blocks: int = 1,
         **fields: Any,
     ) -> PrivateLinUCB:
         """The policy whose whole run is exactly (epsilon, delta)-private, with the weight and ridge (at least `ridge`) that make
@@ -69,16 +70,17 @@ class PrivateLinUCB(LinUCB):
         """
         mu = gaussian_mu(epsilon, delta)
         validate.positive("Y", Y), validate.positive("S", S)
+        fields |= {"d": d, "Y": Y, "S": S, "zeta": zeta, "blocks": blocks}
 
         def build(tau: float) -> PrivateLinUCB:
             weight = tau**0.5 / Y
             sums = mechanism.calibrated(horizon, mu, joint_leaf(weight * Y))
-            best = best_ridge(gaussian_bounds(sums, d, zeta / 2), weight, S, ridge)
-            return cls(mechanism=sums, d=d, Y=Y, S=S, ridge=best, zeta=zeta, weight=weight, **fields)
+            best = best_ridge(gaussian_bounds(sums, d, zeta / 2, blocks), weight, S, ridge)
+            return cls(mechanism=sums, ridge=best, weight=weight, **fields)
 
         if np.isinf(mu):
             sums = mechanism.calibrated(horizon, mu, joint_leaf(Y))
-            return cls(mechanism=sums, d=d, Y=Y, S=S, ridge=ridge, zeta=zeta, **fields)
+            return cls(mechanism=sums, ridge=ridge, **fields)
         return build(minimize_scalar(lambda tau: build(tau).private_width, bounds=(0.05, 2.0), method="bounded").x)
 
     @classmethod
@@ -93,16 +95,20 @@ class PrivateLinUCB(LinUCB):
         Y: float = 1.0,
         ridge: float = 1.0,
         alpha: float = 0.1,
+        blocks: int = 1,
         **fields: Any,
     ) -> PrivateLinUCB:
-        """Exactly as private as `calibrated`, with a small fixed width and a shift of 1.5 typical noise norms: no coverage claimed."""
-        mu, tau = gaussian_mu(epsilon, delta), 1.0
-        sums = mechanism.calibrated(horizon, mu, joint_leaf(tau**0.5))
-        norm = sums.max_std * (2 * d) ** 0.5
-        floor = max(ridge, norm / 2)
-        return cls(
-            mechanism=sums, d=d, Y=Y, weight=tau**0.5 / Y, ridge=floor, shift=max(ridge, 1.5 * norm), alpha=alpha, **fields
-        )
+        """Exactly as private as `calibrated`, with a small fixed width alpha: no coverage claimed.
+
+        The shift is 1.5 typical norms of the noise, sqrt(2p) standard deviations for blocks of size p; eigenvalues are lifted to a
+        third of it. epsilon = inf is LinUCB with the same alpha.
+        """
+        sums = mechanism.calibrated(horizon, gaussian_mu(epsilon, delta), joint_leaf(1.0))
+        shift = 1.5 * sums.max_std * (2 * d / blocks) ** 0.5
+        fields |= {"d": d, "Y": Y, "alpha": alpha, "blocks": blocks}
+        if shift == 0:
+            return cls(mechanism=replace(sums, Delta=joint_leaf(Y)), ridge=ridge, **fields)
+        return cls(mechanism=sums, weight=1 / Y, ridge=max(ridge, shift / 3), shift=max(ridge, shift), **fields)
 
     @classmethod
     def published(
@@ -135,7 +141,7 @@ class PrivateLinUCB(LinUCB):
     def bounds(self) -> NoiseBounds:
         if self.noise_bounds is not None:
             return self.noise_bounds
-        return gaussian_bounds(self.mechanism, self.d, self.zeta / 2)
+        return gaussian_bounds(self.mechanism, self.d, self.zeta / 2, self.blocks)
 
     @property
     def added(self) -> float:

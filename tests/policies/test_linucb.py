@@ -88,7 +88,7 @@ def test_confidence_width_covers(make):
     for t in range(T):
         _, x = env.contexts(theta, t, rng)
         error = np.abs(np.einsum("rkd,rd->rk", x, state.theta - theta))
-        width = policy.width(state)[:, None] * np.sqrt(np.einsum("rkd,rde,rke->rk", x, state.inverse, x))
+        width = policy.width(state)[:, None] * np.sqrt(np.einsum("rkd,rde,rke->rk", x, state.inverse[:, 0], x))
         failed |= (error > width * (1 + 1e-9)).any(axis=1)
         state, arm = policy.act(state, x, rng)
         state = policy.update(state, x[np.arange(R), arm], env.step(theta, x, arm, rng).reward, noise)
@@ -102,7 +102,7 @@ def test_good_event_keeps_the_matrix_above_the_ridge():
     state, low = policy.init(400, noise), np.zeros(400, dtype=bool)
     for _ in range(64):
         state = policy.update(state, np.zeros((400, 3)), np.zeros(400), noise)
-        low |= 1 / np.linalg.eigvalsh(state.inverse)[:, -1] <= policy.ridge * (1 + 1e-9)  # the floor was hit
+        low |= 1 / np.linalg.eigvalsh(state.inverse[:, 0])[:, -1] <= policy.ridge * (1 + 1e-9)  # the floor was hit
     assert low.sum() <= 42
 
 
@@ -145,6 +145,28 @@ def test_published_is_far_more_private_than_it_says():
     assert policy.added + policy.bounds.high == pytest.approx(3 * policy.ridge)
 
 
+def test_blocks_are_disjoint_models():
+    """With block features a block-diagonal LinUCB is the full one; its privacy noise is smaller because less is released."""
+    rng, R = np.random.default_rng(0), 4
+    full, split = LinUCB(d=6), LinUCB(d=6, blocks=3)
+    states = [p.init(R, None) for p in (full, split)]
+    for _ in range(40):
+        rows, arm, y = rng.uniform(-0.6, 0.6, (R, 2)), rng.integers(3, size=R), rng.uniform(-1, 1, R)
+        x = (np.eye(3)[:, :, None] * rows[:, None, None, :]).reshape(R, 3, 6)
+        np.testing.assert_array_equal(full.act(states[0], x, rng)[1], split.act(states[1], x, rng)[1])
+        states = [p.update(s, x[np.arange(R), arm], y, None) for p, s in zip((full, split), states, strict=True)]
+    np.testing.assert_allclose(states[0].theta, states[1].theta, rtol=1e-9)
+    np.testing.assert_allclose(states[0].log_det, states[1].log_det, rtol=1e-9)
+    make = dict(epsilon=1.0, delta=1e-5, horizon=100)
+    assert PrivateLinUCB.calibrated(d=6, blocks=3, **make).private_width < PrivateLinUCB.calibrated(d=6, **make).private_width
+
+
+def test_practical_without_noise_is_linucb():
+    run = dict(environment=ENV, horizon=100, replications=2, seed=1)
+    practical = PrivateLinUCB.practical(math.inf, 1e-5, d=3, horizon=100, Y=0.5, alpha=0.2)
+    np.testing.assert_array_equal(simulate(practical, **run).regret, simulate(LinUCB(d=3, Y=0.5, alpha=0.2), **run).regret)
+
+
 def test_best_ridge_by_grid():
     bounds = NoiseBounds(-5.0, 5.0, 7.0)
     grid = np.exp(np.linspace(0, 8, 20001))
@@ -165,6 +187,7 @@ def test_chosen_weight_is_better_than_others():
     ("make", "message"),
     [
         (lambda: LinUCB(d=0), "d must be a whole number >= 1, got 0"),
+        (lambda: LinUCB(d=3, blocks=2), "blocks must divide d = 3, got 2"),
         (lambda: LinUCB(d=2, ridge=0.0), "ridge must be a finite number > 0, got 0.0"),
         (lambda: LinUCB(d=2, alpha=-0.1), "alpha must be a finite number >= 0, got -0.1"),
         (lambda: LinUCB(d=2).act(LinUCB(d=2).init(1, None), np.zeros((1, 4, 3)), None), r"contexts must have shape \(R, K, 2\)"),
