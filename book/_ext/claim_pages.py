@@ -21,7 +21,7 @@ from privbandit.claims import LEVELS, Claim, ledger
 
 LOGGER = logging.getLogger(__name__)
 CLAIMED_BLOCKS = {"algorithm", "corollary", "definition", "lemma", "proposition", "property", "theorem"}
-HEADER = ("Claim", "Statement", "Kind", "Level", "Status", "Mutants rejected", "Source")
+HEADER = ("Claim", "Statement", "Check", "Source")
 CITATION_KEY = re.compile(r"^([a-z]+\d{4}[a-z]*)\b")
 
 
@@ -62,10 +62,11 @@ class ClaimsTable(SphinxDirective):
     def cells(self, claim: Claim, anchors: bool) -> list[list[nodes.Node]]:
         row = claim.row()
         name = claim_link("", "", nodes.literal(claim.id, claim.id), claim=claim.id, ids=[f"claim-{claim.id}"] if anchors else [])
-        mutants = f"{row['mutants_killed']} of {row['mutants']}" if row["mutants"] else "–"
+        check = [f"{claim.level} · {claim.status}"]
+        if row["mutants"]:
+            check.append(f"{row['mutants_killed']} of {row['mutants']} mutants")
         source = CITATION_KEY.sub(r"{cite:t}`\1`", claim.source)
-        plain = [[nodes.paragraph(text, text)] for text in (claim.kind, claim.level, claim.status, mutants)]
-        return [[nodes.paragraph("", "", name)], self.parse(claim.statement), *plain, self.parse(source)]
+        return [[nodes.paragraph("", "", name), *lines(claim.kind)], self.parse(claim.statement), lines(*check), self.parse(source)]
 
     def parse(self, text: str) -> list[nodes.Node]:
         """The nodes of a text in the page's own markup (mathematics, code, citations)."""
@@ -88,6 +89,10 @@ class ClaimsIndex(ClaimsTable):
         return nodes.section("", nodes.title(title, title), self.table(chapter, anchors=True), ids=[f"claims-{chapter}"], names=[f"claims-{chapter}"])
 
 
+def lines(*texts: str) -> list[nodes.Node]:
+    return [nodes.paragraph(text, text) for text in texts]
+
+
 def badge(claim: Claim, target: str) -> nodes.reference:
     text = f"{claim.level} · {claim.status}"
     meaning = f"{claim.id}: {LEVELS[claim.level]}"
@@ -99,7 +104,7 @@ def table(body: list[list[list[nodes.Node]]]) -> nodes.table:
         return nodes.row("", *(nodes.entry("", *cell) for cell in cells))
 
     group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in HEADER), cols=len(HEADER))
-    group += nodes.thead("", row([[nodes.paragraph(name, name)] for name in HEADER]))
+    group += nodes.thead("", row([lines(name) for name in HEADER]))
     group += nodes.tbody("", *(row(cells) for cells in body))
     return nodes.table("", group, classes=["claims", "colwidths-auto"])
 
