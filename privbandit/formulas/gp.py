@@ -14,7 +14,8 @@ lambda_, lambda_min, lambda_max, nu, sigma, epsilon, delta = (
 )
 zeta, B, Y, subgaussian = (sp.Symbol(name, positive=True) for name in ("zeta", "B", "Y", "subgaussian"))
 error, kappa, log_det, gain, beta = (sp.Symbol(name, nonnegative=True) for name in ("error", "kappa", "log_det", "gain", "beta"))
-b = sp.Symbol("b", nonnegative=True)
+b, users = sp.Symbol("b", nonnegative=True), sp.Symbol("T", nonnegative=True)
+block, size = (sp.Symbol(name, positive=True, integer=True) for name in ("block", "size"))
 
 HERMITE_ERROR = Formula(
     "hermite-error",
@@ -33,7 +34,7 @@ PUBLISHED_HERMITE_ERROR = Formula(
 )
 
 FINITE_GAIN = Formula(
-    "finite-gain", r"\gamma_T", m / 2 * sp.log(1 + T / (m * lambda_)), Source("abbasi2011", "Lemma 10 (determinant and trace)")
+    "finite-gain", r"\gamma_T", m / 2 * sp.log(1 + users / (m * lambda_)), Source("abbasi2011", "Lemma 10 (determinant and trace)")
 )
 
 CONFIDENCE_WIDTH = Formula(
@@ -43,24 +44,35 @@ CONFIDENCE_WIDTH = Formula(
     OWN,
 )
 
+GP_UCB_WIDTH = Formula(
+    "gp-ucb-width",
+    r"\sqrt{\beta_t}",
+    sp.sqrt(2 * sp.log(size * t**2 * sp.pi**2 / (6 * zeta))),
+    Source("srinivas2010", "Theorem 1 (finite domain)"),
+)
+
 IGP_WIDTH = Formula(
     "igp-ucb-width",
     r"\beta_t",
-    B + subgaussian * sp.sqrt(2 * (gain + 1 + sp.log(1 / zeta))),
-    Source("chowdhury2017", "IGP-UCB, Theorem 3"),
+    B + subgaussian * sp.sqrt(log_det + 2 * sp.log(1 / zeta)),
+    Source("chowdhury2017", "Theorems 1 and 2, with the realised ln det((1 + eta) I + K) for 2 (gamma + 1)"),
 )
 
 POTENTIAL_CONSTANT = Formula(
     "potential-constant", r"c(\lambda)", 1 / (lambda_min * sp.log(1 + 1 / lambda_min)), Source("privbandit", "x <= c ln(1 + x) on [0, 1/lambda]")
 )
 
-REGRET_BOUND = Formula(
-    "private-gp-regret",
-    r"R(T)",
-    2 * sp.sqrt(2 * POTENTIAL_CONSTANT.expression) * beta * sp.sqrt(T * (gain + sp.Min(m, T) * T * error / (2 * lambda_min)))
-    + 2 * B * T * sp.sqrt(error),
+WIDTH_SUM = Formula(
+    "private-gp-width-sum",
+    r"U(T)",
+    2
+    * sp.sqrt(2 * POTENTIAL_CONSTANT.expression * (1 + (block - 1) / lambda_min))
+    * beta
+    * sp.sqrt(T * (gain + sp.Min(m, T) * T * error / (2 * lambda_min))),
     OWN,
 )
+
+MISSPECIFICATION = Formula("private-gp-misspecification", r"2BT\sqrt{\epsilon}", 2 * B * T * sp.sqrt(error), OWN)
 
 JOINT_SENSITIVITY = Formula(
     "gram-vector-sensitivity",

@@ -58,22 +58,25 @@ class Band(NamedTuple):
 def band(policy: NoisyGPUCB, released: Released, phi: Array, values: Array) -> Band:
     """Confidence bounds on the grid, the regret summand of every point, and whether f left its band anywhere."""
     calibration = policy.calibration
-    norm = np.sqrt(np.maximum(np.einsum("nm,rmk,nk->rn", phi, released.inverse, phi, optimize=True), 0.0))
-    bonus, bias = released.beta[:, None] * norm, calibration.B * np.sqrt(calibration.features.uniform_error)
+    upper = policy.index(released, np.broadcast_to(phi, (len(values), *phi.shape)))
+    bias = calibration.B * np.sqrt(calibration.features.uniform_error)
     mean = released.theta @ phi.T
+    bonus = upper - mean
     missed = np.any(np.abs(values - mean) > bonus + bias + 1e-12, axis=1)
-    return Band(mean + bonus, np.minimum(2 * calibration.B, 2 * bonus + 2 * bias), missed)
+    return Band(upper, np.minimum(2 * calibration.B, 2 * bonus + 2 * bias), missed)
 
 
-class _Tally:
-    """Sufficient statistics of the rounds since the last refresh, on the grid."""
+class Tally:
+    """The exact statistic of all rounds so far, from counts and reward sums on the grid.
+
+    A contribution is linear in the reward in every coordinate that is decoded (Wishart's corner entries are not, and are not read).
+    """
 
     def __init__(self, policy: NoisyGPUCB, grid: Array, R: int) -> None:
         leaf = policy.calibration.leaf
         self.R, self.N, self.Y = R, len(grid), leaf.Y
-        split = leaf.shape.gram.size
-        coded = leaf.encode(grid, np.full(len(grid), leaf.Y))
-        self.gram, self.vector = coded[:, :split], coded[:, split:] / leaf.Y
+        self.base = leaf.encode(grid, np.zeros(len(grid)))
+        self.slope = (leaf.encode(grid, np.full(len(grid), leaf.Y)) - self.base) / leaf.Y
         self.total = np.zeros((R, leaf.size))
 
     def add(self, chosen: NDArray[np.intp], reward: Array) -> Array:
@@ -81,7 +84,7 @@ class _Tally:
         flat = (chosen + self.N * np.arange(self.R)[:, None]).ravel()
         counts = np.bincount(flat, minlength=self.R * self.N).reshape(self.R, self.N)
         sums = np.bincount(flat, np.clip(reward, -self.Y, self.Y).ravel(), self.R * self.N).reshape(self.R, self.N)
-        self.total += np.concatenate([counts @ self.gram, sums @ self.vector], axis=1)
+        self.total += counts @ self.base + sums @ self.slope
         return counts
 
 
@@ -101,7 +104,7 @@ def play(
     calibration, phi = policy.calibration, policy.features(environment.grid)
     rounds = refresh_rounds(horizon, calibration.block, ratio)
     noises = _noises(policy, rounds // calibration.block, R, streams.noise)
-    tally = _Tally(policy, environment.grid, R)
+    tally = Tally(policy, environment.grid, R)
     regret, widths, misses, excess = np.zeros(R), np.zeros(R), np.zeros(R, dtype=np.int64), np.full(R, -np.inf)
     released = policy.width.start(R)
     max_beta, current = released.beta, band(policy, released, phi, functions.values)

@@ -7,6 +7,7 @@ deviation, so one mechanism and one ledger entry cover both, and `scale` is the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from privbandit import validate
 from privbandit.features.certificate import difference_grid
 from privbandit.features.fourier import FourierFeatures
+from privbandit.formulas.gp import JOINT_SENSITIVITY
 from privbandit.gp.gram import FullGram, Gram
 
 Array = NDArray[np.float64]
@@ -72,8 +74,7 @@ class Shape:
         """
         b = (scale * Y) ** 2
         if self.plain:
-            c = min(b / 2, 1.0)
-            return float(np.sqrt(2 * (1 - c**2) + 2 * b * (1 + c)))
+            return math.sqrt(float(JOINT_SENSITIVITY(b=b)))
         p = self.profile
         slack = p.slack[0] + 2 * b * p.slack[1]
         return float(np.sqrt(np.max(p.gram + 2 * b * (p.norm + np.abs(p.cosine))) + slack))

@@ -64,4 +64,4 @@ def published_calibration(
     sigma, spectrum = published_spectrum(features.m, validate.positive_int("horizon", horizon), epsilon, delta, Y, zeta)
     leaf = Leaf(make_shape(features, "symmetric"), Y, math.sqrt(2))
     tree = TreeMechanism(horizon, math.sqrt(2) * sigma, leaf.Delta)
-    return PublishedCalibration(leaf, tree, 1.0, zeta, B, spectrum)
+    return PublishedCalibration(leaf, tree, 1.0, zeta, B, published=spectrum)

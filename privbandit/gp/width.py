@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit import validate
-from privbandit.formulas.gp import CONFIDENCE_WIDTH, POTENTIAL_CONSTANT
+from privbandit.formulas.gp import CONFIDENCE_WIDTH, FINITE_GAIN, MISSPECIFICATION, WIDTH_SUM
 from privbandit.gp.calibration import Calibration, Spectrum
 from privbandit.mechanisms import PerUser
 
@@ -76,7 +76,7 @@ class Width:
 
     def log_det(self, V_log_det: Array, count: int, lambda_: float) -> Array:
         m = self.calibration.features.m
-        return np.clip(V_log_det - m * math.log(lambda_), 0.0, m * math.log1p(count / (m * lambda_)))
+        return np.clip(V_log_det - m * math.log(lambda_), 0.0, 2 * FINITE_GAIN(m=m, T=count, lambda_=lambda_))
 
     def beta(self, V_log_det: Array, count: int, spectrum: Spectrum) -> Array:
         """(R,) widths for ln det V (R,)."""
@@ -102,14 +102,16 @@ class Width:
         return self.publish(np.zeros((R, self.calibration.leaf.size)), 0, 0)
 
 
-def regret_bound(T: int, beta: float, gain: float, lambda_min: float, m: int, error: float, B: float) -> dict[str, float]:
-    """The regret theorem, term by term, for refreshes after every user: estimation and privacy through beta, misspecification.
+def regret_bound(
+    T: int, beta: float, gain: float, lambda_min: float, m: int, error: float, B: float, block: int = 1
+) -> dict[str, float]:
+    """The regret theorem, term by term, for a constant lambda_min and a refresh after every `block` users.
 
-    2 sqrt(2c) max_t beta_t sqrt(T (gamma_T(lambda_min) + min(m, T) T error / (2 lambda_min))) + 2 B T sqrt(error), capped by 2 B T;
-    c = 1/(lambda_min ln(1 + 1/lambda_min)). `gain` must be an upper bound on gamma_T(lambda_min).
+    2 sqrt(2 c s) max_t beta_t sqrt(T (gamma_T(lambda_min) + min(m, T) T error / (2 lambda_min))) + 2 B T sqrt(error), capped by 2 B T;
+    c = 1/(lambda_min ln(1 + 1/lambda_min)). `gain` must be an upper bound on gamma_T(lambda_min) for the kernel or the features.
+    s = 1 + (block - 1)/lambda_min: users of one block add at most (block - 1) I <= (s - 1) V to V, so |phi|^2 in the stale norm is
+    at most s times that in the fresh one. A block no longer than lambda_min costs at most sqrt(2).
     """
-    c = float(POTENTIAL_CONSTANT(lambda_min=lambda_min))
-    potential = gain + min(m, T) * T * error / (2 * lambda_min)
-    width_sum = 2 * math.sqrt(2 * c) * beta * math.sqrt(T * potential)
-    bias = 2 * B * T * math.sqrt(error)
+    width_sum = float(WIDTH_SUM(T=T, beta=beta, gain=gain, lambda_min=lambda_min, m=m, error=error, block=block))
+    bias = float(MISSPECIFICATION(B=B, T=T, error=error))
     return {"width_sum": width_sum, "misspecification": bias, "trivial": 2 * B * T, "bound": min(width_sum + bias, 2 * B * T)}

@@ -16,7 +16,7 @@ from privbandit import validate
 from privbandit.estimators.gp import FeaturePosterior, FeatureState, KernelPosterior, KernelState
 from privbandit.features.fourier import FourierFeatures
 from privbandit.features.kernels import Kernel
-from privbandit.formulas.gp import CONFIDENCE_WIDTH
+from privbandit.formulas.gp import CONFIDENCE_WIDTH, GP_UCB_WIDTH, IGP_WIDTH
 from privbandit.policies.base import Array, Policy, argmax
 
 
@@ -68,8 +68,7 @@ class GPUCB(KernelUCB):
         return KernelPosterior(self.kernel, self.variance)
 
     def beta(self, state: KernelState, K: int) -> Array:
-        t = state.y.shape[1] + 1
-        return np.full(len(state.y), np.sqrt(2 * np.log(self.size * t**2 * np.pi**2 / (6 * self.zeta))))
+        return np.full(len(state.y), GP_UCB_WIDTH(size=self.size, t=state.y.shape[1] + 1, zeta=self.zeta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,7 @@ class IGPUCB(KernelUCB):
 
     def beta(self, state: KernelState, K: int) -> Array:
         log_det = state.log_det + state.y.shape[1] * np.log(self.posterior.lambda_)
-        return self.B + self.subgaussian * np.sqrt(log_det + 2 * np.log(1 / self.zeta))
+        return IGP_WIDTH(B=self.B, subgaussian=self.subgaussian, log_det=log_det, zeta=self.zeta)
 
 
 class ApproximateState(NamedTuple):
