@@ -61,12 +61,12 @@ def one_of(name: str, value: Any, options: Collection[str]) -> str:
 def array(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None) -> NDArray[np.float64]:
     """`value` as a float array with finite entries and the given shape (None in the shape: any length >= 1)."""
     result = np.asarray(value, dtype=float)
-    if shape is not None:
-        wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ")"
+    if shape is not None and result.shape != shape:
         fits = result.ndim == len(shape) and all(
             (n is None and m >= 1) or n == m for n, m in zip(shape, result.shape, strict=True)
         )
         if not fits:
+            wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ")"
             raise ValueError(f"{name} must have shape {wanted}, got shape {result.shape}")
     if not np.all(np.isfinite(result)):
         bad = result[~np.isfinite(result)].flat[0]

@@ -76,9 +76,15 @@ class PrefixSums(ABC):
     def release(self, state: Any, increment: Array, noise: np.random.Generator) -> tuple[Any, Array]:
         """Add `increment` (R, size); return the new state and the noisy prefix (R, size)."""
 
-    def _check_step(self, step: int) -> None:
+    @staticmethod
+    def _shape(R: int, size: int) -> tuple[int, int]:
+        return validate.positive_int("R", R), validate.positive_int("size", size)
+
+    def _checked(self, increment: Array, step: int, shape: tuple[int, ...]) -> Array:
+        """The increment of a release that the budget covers: finite, and of the shape announced to `init`."""
         if step >= self.horizon:
             raise BudgetExceeded(f"all {self.horizon} releases are spent")
+        return validate.array("increment", increment, shape)
 
     def _check_t(self, t: ArrayLike) -> NDArray[np.int64]:
         t = np.asarray(t)

@@ -36,9 +36,9 @@ class PerUser(PrefixSums):
         return self.sigma * np.sqrt(self._check_t(t).astype(float))
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> SumState:
-        return SumState(0, np.zeros((R, size)))
+        return SumState(0, np.zeros(self._shape(R, size)))
 
     def release(self, state: SumState, increment: Array, noise: np.random.Generator) -> tuple[SumState, Array]:
-        self._check_step(state.step)
+        increment = self._checked(increment, state.step, state.total.shape)
         total = state.total + self.report.release(increment, noise)
         return SumState(state.step + 1, total), total

@@ -69,10 +69,10 @@ class SquareRootFFT(PrefixSums):
         return fftconvolve(raw, c[:, None, None], axes=0)[: self.horizon]
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> PathState:
-        return PathState(0, np.zeros((R, size)), self.noise_path(R, size, noise))
+        return PathState(0, np.zeros(self._shape(R, size)), self.noise_path(R, size, noise))
 
     def release(self, state: PathState, increment: Array, noise: np.random.Generator) -> tuple[PathState, Array]:
-        self._check_step(state.step)
+        increment = self._checked(increment, state.step, state.total.shape)
         total = state.total + increment
         return PathState(state.step + 1, total, state.path), total + state.path[state.step]
 
@@ -159,11 +159,12 @@ class SquareRoot(PrefixSums):
         return self.sigma * np.sqrt(self.factor.row_variance[self._check_t(t) - 1])
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> StreamState:
-        memory = np.zeros((len(self.factor.decay), R, size))
-        return StreamState(0, np.zeros((R, size)), memory, memory)
+        total = np.zeros(self._shape(R, size))
+        memory = np.zeros((len(self.factor.decay), *total.shape))
+        return StreamState(0, total, memory, memory)
 
     def release(self, state: StreamState, increment: Array, noise: np.random.Generator) -> tuple[StreamState, Array]:
-        self._check_step(state.step)
+        increment = self._checked(increment, state.step, state.total.shape)
         decay, weight = self.factor.decay, self.factor.weight
         total = state.total + increment
         row = total - np.tensordot(weight, state.exact, 1)  # the exact row of C x

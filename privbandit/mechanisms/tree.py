@@ -23,6 +23,7 @@ class Node(NamedTuple):
 
 class TreeState(NamedTuple):
     step: int
+    shape: tuple[int, int]
     open: tuple[Node, ...]  # one subtree per set bit of `step`, largest first
 
 
@@ -58,17 +59,17 @@ class TreeMechanism(PrefixSums):
         return self.sigma * np.sqrt(popcount(self._check_t(t)))
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> TreeState:
-        return TreeState(0, ())
+        return TreeState(0, self._shape(R, size), ())
 
     def release(self, state: TreeState, increment: Array, noise: np.random.Generator) -> tuple[TreeState, Array]:
-        self._check_step(state.step)
+        increment = self._checked(increment, state.step, state.shape)
         level, exact, estimate, open = 0, increment, self.node.release(increment, noise), state.open
         while open and open[-1].level == level:  # a carry of the binary counter
             level, exact = level + 1, exact + open[-1].exact
             estimate = self._merge(level, self.node.release(exact, noise), estimate, open[-1].estimate)
             open = open[:-1]
         prefix = estimate + open[-1].prefix if open else estimate
-        return TreeState(state.step + 1, (*open, Node(level, exact, estimate, prefix))), prefix
+        return TreeState(state.step + 1, state.shape, (*open, Node(level, exact, estimate, prefix))), prefix
 
     def _merge(self, level: int, node: Array, right: Array, left: Array) -> Array:
         """The estimate of a subtree from its own noisy sum and those of its halves."""

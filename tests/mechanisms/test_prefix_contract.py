@@ -153,6 +153,32 @@ def test_bad_parameters_are_named(cls, arguments, name):
 
 
 @every
+@pytest.mark.parametrize(
+    "increment, message",
+    [
+        (np.array([[0.0, np.nan, 1.0]] * 2), "increment must have finite entries only, got nan"),
+        (np.array([[0.0, np.inf, 1.0]] * 2), "increment must have finite entries only, got inf"),
+        (np.zeros((1, 3)), r"increment must have shape \(2, 3\), got shape \(1, 3\)"),
+        (np.zeros(3), r"increment must have shape \(2, 3\), got shape \(3,\)"),
+    ],
+)
+def test_bad_increments_are_refused_before_anything_is_released(cls, increment, message):
+    mechanism, noise = cls(4, 1.0), np.random.default_rng(0)
+    state = mechanism.init(2, 3, noise)
+    before = noise.bit_generator.state
+    with pytest.raises(ValueError, match=message):
+        mechanism.release(state, increment, noise)
+    assert noise.bit_generator.state == before
+
+
+@every
+@pytest.mark.parametrize("R, size, name", [(0, 1, "R"), (1, 0, "size"), (1.0, 1, "R")])
+def test_bad_shapes_are_named(cls, R, size, name):
+    with pytest.raises((ValueError, TypeError), match=f"^{name} must be"):
+        cls(4, 1.0).init(R, size, np.random.default_rng(0))
+
+
+@every
 @pytest.mark.parametrize("mu", [0.0, -1.0, float("nan")])
 def test_bad_mu_is_named(cls, mu):
     with pytest.raises(ValueError, match="^mu must be"):
