@@ -135,7 +135,7 @@ def simulate(
     replications = validate.positive_int("replications", replications)
     seed, jobs = validate.positive_int("seed", seed, at_least=0), validate.positive_int("jobs", jobs)
     at = record_rounds(horizon) if rounds is None else np.unique(np.asarray(rounds, dtype=np.int64))
-    if at[0] < 1 or at[-1] != horizon:
+    if not at.size or at[0] < 1 or at[-1] != horizon:
         raise ValueError(f"rounds must lie in 1..{horizon} and end with {horizon}, got {rounds!r}")
     sizes = [min(BLOCK, replications - done) for done in range(0, replications, BLOCK)]
     seeds = np.random.SeedSequence(seed).spawn(len(sizes))
