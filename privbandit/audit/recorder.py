@@ -80,7 +80,10 @@ class Replayer:
 
 def price(event: Any, cost: str, shift: Array) -> Array:
     """What moving the value by `shift` costs, from what moving it by the event's own sensitivity costs; both are proportional."""
-    full, sensitivity = getattr(event, cost), event.Delta if hasattr(event, "Delta") else event.shift
+    sensitivity = getattr(event, "Delta", getattr(event, "shift", None))
+    if sensitivity is None:
+        raise TypeError(f"event must have a price in proportion to a shift (Gaussian, Laplace or binomial noise), got {event!r}")
+    full = getattr(event, cost)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.divide(full, sensitivity) if sensitivity else (np.inf if cost == "mu" else 0.0)
         return np.where(shift > 0, shift * rate, 0.0)

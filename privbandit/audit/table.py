@@ -1,24 +1,20 @@
-"""All audits by name. A new mechanism or policy is one line here."""
+"""All audits by name: those of the mechanisms, one line each, and those of the policies."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from privbandit.accounting import gaussian_sigma
-from privbandit.audit import checks, users
+from privbandit.audit import checks
 from privbandit.audit.base import Audit, AuditResult
-from privbandit.audit.replay import Neighbours
-from privbandit.audit.twins import OneLevelTooFew, OneRow, OneRowFFT, Peek, Quiet, QuietSums, RootOnly
+from privbandit.audit.policies import POLICIES
+from privbandit.audit.twins import OneLevelTooFew, OneRow, OneRowFFT, QuietSums, RootOnly
 from privbandit.ledger import ApproximateDP, Gaussian, Laplace
 from privbandit.mechanisms import HonakerTree, PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
 from privbandit.mechanisms.shuffle.bits import BitSum
 from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum
-from privbandit.policies.base import Policy
 
 MU = 0.5
 
@@ -32,21 +28,6 @@ def sums(name: str, cls: type[PrefixSums], *twins: type[PrefixSums], horizon: in
         *([Audit(f"{name}-replay", "replay", checks.sums_replay, built, broken)] if replayed else []),
         Audit(f"{name}-attack", "attack", checks.sums_attack, built, broken[:1]),
     ]
-
-
-def policy(name: str, build: Callable[[], Policy], pair: Callable[[np.random.Generator], Neighbours], delta: float = checks.DELTA) -> Audit:
-    """The replay audit of a policy on inputs from `pair`; its twins draw a third of the noise, or peek at one raw bit."""
-    return Audit(
-        f"{name}-replay", "replay", checks.policy_replay(pair, delta), build, (lambda: Quiet(build()), lambda: Peek(build()))
-    )
-
-
-def armed(T: int, K: int, low: float = 0.0, high: float = 1.0) -> Callable[[np.random.Generator], Neighbours]:
-    return lambda rng: users.armed(T, 64, K, rng, low, high)
-
-
-def linear(T: int, K: int, d: int, low: float = 0.0, high: float = 1.0) -> Callable[[np.random.Generator], Neighbours]:
-    return lambda rng: users.linear(T, 72, K, d, rng, low, high)
 
 
 def half_flips() -> BitSum:
@@ -68,7 +49,7 @@ def few_coins() -> VectorSum:
     return replace(right, bits=right.bits // 4, claim=ApproximateDP(right.ledger.epsilon(1e-3), 1e-4))
 
 
-_ALL = [
+_MECHANISMS = [
     Audit(
         "gaussian-enumeration",
         "enumeration",
@@ -95,7 +76,7 @@ _ALL = [
     *sums("local", PerUser),
 ]
 
-AUDITS: dict[str, Audit] = {audit.name: audit for audit in _ALL}
+AUDITS: dict[str, Audit] = {audit.name: audit for audit in (*_MECHANISMS, *POLICIES)}
 
 
 def matching(name: str | None = None) -> list[str]:

@@ -10,7 +10,7 @@ from privbandit.audit.recorder import price
 from privbandit.audit.replay import Neighbours, judge, play, realised_epsilon, replay_sums
 from privbandit.audit.twins import OneLevelTooFew, Peek, Quiet, QuietSums
 from privbandit.audit.users import armed, changed_users, linear
-from privbandit.ledger import Entry, Gaussian, Laplace, Ledger
+from privbandit.ledger import Entry, Gaussian, GaussianDP, Laplace, Ledger
 from privbandit.mechanisms import HonakerTree, PerUser, SquareRoot, TreeMechanism
 from privbandit.mechanisms.shuffle.certificate import BinomialNoise
 
@@ -165,6 +165,11 @@ def test_prices():
     assert np.array_equal(price(Gaussian(1.0, 0.0), "mu", shift), [0.0, np.inf, np.inf])
     binomial = BinomialNoise(trials=400, shift=4.0, size=2, slack=1e-9)
     assert np.allclose(price(binomial, "mu", shift), shift * binomial.mu / 4.0)
+
+
+def test_noise_without_a_price_by_shift_is_refused():
+    with pytest.raises(TypeError, match="event must have a price in proportion to a shift"):
+        price(GaussianDP(1.0), "mu", np.ones(1))
 
 
 def test_both_kinds_of_cost_are_added_up_by_replication():
