@@ -116,11 +116,15 @@ class LinUCB(Policy):
         )
 
     def _estimate(self, memory: Any, prefix: Array) -> LinearState:
+        return self._solve(memory, prefix, self.added, self.ridge)
+
+    def _solve(self, memory: Any, prefix: Array, added: float, floor: float) -> LinearState:
+        """The estimate from released sums, with `added` I in the Gram matrix and its eigenvalues at least `floor`."""
         R, p = len(prefix), self.d // self.blocks
         gram, vector = prefix[:, : self.gram_size], prefix[:, self.gram_size :] / self.weight
-        V = smat(gram.reshape(R, self.blocks, -1), p) + self.added * np.eye(p)
+        V = smat(gram.reshape(R, self.blocks, -1), p) + added * np.eye(p)
         values, vectors = np.linalg.eigh(V)
-        values = np.maximum(values, self.ridge)  # off the good event: post-processing, never a second draw
+        values = np.maximum(values, floor)  # off the good event: post-processing, never a second draw
         inverse = (vectors / values[..., None, :]) @ vectors.swapaxes(-1, -2)
         theta = (inverse @ vector.reshape(R, self.blocks, p, 1)).reshape(R, self.d)
         return LinearState(memory, theta, inverse, np.log(values).sum(axis=(1, 2)))
