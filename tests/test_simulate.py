@@ -1,182 +1,168 @@
-"""The player: what it shows to whom, which numbers it shares between policies, and what it adds up."""
+"""simulate: a literal loop, shared random numbers, independence of the number of jobs, intervals, bad input."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy.stats import ttest_1samp
 
 from privbandit.environments.base import Environment, Feedback
-from privbandit.policies.base import Policy, choose
-from privbandit.simulate import BLOCK, record_rounds, simulate
-
-
-@dataclass(frozen=True)
-class Coins(Environment):
-    """K arms with one feature each, arm k pays with probability (k + 1) / (K + 1); every third round is not observed if `gaps`."""
-
-    K: int = 3
-    d: int = 1
-    gaps: bool = False
-
-    def init(self, R, rng):
-        return R
-
-    def contexts(self, state, t, rng):
-        return state, rng.uniform(size=(state, self.K, self.d))
-
-    def step(self, state, contexts, action, rng):
-        mean = (action + 1) / (self.K + 1)
-        observed = rng.uniform(size=state) < 2 / 3 if self.gaps else None
-        return Feedback((rng.uniform(size=state) < mean).astype(float), self.K / (self.K + 1) - mean, observed)
-
-
-class Seen(NamedTuple):
-    x: np.ndarray
-    reward: np.ndarray
+from privbandit.environments.bernoulli import BernoulliBandit
+from privbandit.environments.linear import LinearBandit
+from privbandit.policies.base import Policy
+from privbandit.policies.linucb import LinUCB
+from privbandit.policies.private_linucb import PrivateLinUCB
+from privbandit.policies.uniform import Uniform
+from privbandit.simulate import BLOCK, Streams, record_rounds, simulate
 
 
 @dataclass(frozen=True)
 class Fixed(Policy):
-    """Plays one arm and keeps the last thing it was told."""
+    """Always the same arm; remembers what it was shown, for the test."""
 
     arm: int
-    told: list
     name = "fixed"
 
     def init(self, R, noise):
-        return Seen(np.zeros((R, 1)), np.zeros(R))
+        return []
 
     def act(self, state, contexts, rng):
         return state, np.full(len(contexts), self.arm)
 
     def update(self, state, x, reward, noise):
-        self.told.append((x, reward))
-        return Seen(x, reward)
+        return [*state, (x, reward)]
 
 
 @dataclass(frozen=True)
-class Guess(Policy):
-    """Plays at random and adds noise to nothing: uses both of its Generators."""
+class Half(Environment):
+    """Arm a has feature a + t and pays 10 a + t; odd replications are never observed."""
 
-    name = "guess"
+    K: int = 2
+    d: int = 1
 
-    def init(self, R, noise):
-        return noise.uniform()
+    def init(self, R, rng):
+        return R, 0
 
-    def act(self, state, contexts, rng):
-        return state, rng.integers(0, contexts.shape[1], len(contexts))
+    def contexts(self, state, t, rng):
+        R, _ = state
+        return (R, t), np.broadcast_to(np.arange(2.0)[:, None] + t, (R, 2, 1))
 
-    def update(self, state, x, reward, noise):
-        return noise.uniform()
-
-
-def run(policy=None, environment=Coins(), horizon=7, replications=5, seed=0, **options):
-    return simulate(Guess() if policy is None else policy, environment, horizon=horizon, replications=replications, seed=seed, **options)
-
-
-def test_regret_is_added_up():
-    trajectory = run(Fixed(0, []), rounds=[1, 4, 7])
-    assert trajectory.regret.shape == (5, 3) and np.allclose(trajectory.regret, 0.5 * np.array([1, 4, 7]))
-    assert trajectory.horizon == 7 and np.allclose(trajectory.final, 3.5)
-    assert np.array_equal(trajectory.observed, np.full(5, 7))
+    def step(self, state, contexts, action, rng):
+        R, t = state
+        return Feedback(10.0 * action + t, 1.0 - action, np.arange(R) % 2 == 0)
 
 
-def test_rewards_are_those_the_policy_was_told():
-    policy = Fixed(1, [])
-    trajectory = run(policy)
-    assert np.allclose(trajectory.reward[:, -1], np.sum([reward for _, reward in policy.told], axis=0))
+def literal(policy, environment, horizon, R, seed):
+    """The protocol written out round by round, for one block."""
+    streams = Streams.of(np.random.SeedSequence(seed).spawn(1)[0])
+    world, state = environment.init(R, streams.environment), policy.init(R, streams.noise)
+    total, curve = np.zeros(R), []
+    for t in range(horizon):
+        world, contexts = environment.contexts(world, t, streams.environment)
+        state, action = policy.act(state, contexts, streams.policy)
+        reward, regret, _ = environment.step(world, contexts, action, streams.reward)
+        x = np.array([contexts[r, action[r]] for r in range(R)])
+        state = policy.update(state, x, reward, streams.noise)
+        total = total + regret
+        curve.append(total)
+    return np.array(curve).T
 
 
-def test_unobserved_rounds_are_zeros():
-    policy = Fixed(2, [])
-    trajectory = run(policy, Coins(gaps=True), horizon=40)
-    x, reward = (np.array(part) for part in zip(*policy.told, strict=True))
-    hidden = x[..., 0] == 0
-    assert np.array_equal(trajectory.observed, (~hidden).sum(axis=0)) and 0 < hidden.sum() < hidden.size
-    assert not reward[hidden].any() and reward[~hidden].any()
+@pytest.mark.parametrize("policy", [Uniform(), LinUCB(d=2), PrivateLinUCB.calibrated(3.0, 1e-3, d=2, horizon=30)])
+def test_is_the_literal_loop(policy):
+    environment = LinearBandit(K=3, d=2)
+    run = simulate(policy, environment, horizon=30, replications=5, seed=11)
+    np.testing.assert_array_equal(run.regret, literal(policy, environment, 30, 5, 11))
+    np.testing.assert_array_equal(run.rounds, np.arange(1, 31))
 
 
-def test_policies_with_one_seed_meet_the_same_contexts_and_reward_draws():
-    """Arm 0 pays whenever its uniform is below 1/4: then arm 2, with the same uniform, pays too."""
-    low, high = Fixed(0, []), Fixed(2, [])
-    run(low, horizon=50), run(high, horizon=50)
-    assert all(np.all(a[1] <= b[1]) for a, b in zip(low.told, high.told, strict=True))
-    again = Fixed(0, [])
-    run(again, horizon=50)
-    assert all(np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) for a, b in zip(low.told, again.told, strict=True))
+def test_unobserved_rounds_reach_the_policy_as_zeros():
+    policy, environment = Fixed(1), Half()
+    run = simulate(policy, environment, horizon=4, replications=3, seed=0)
+    np.testing.assert_array_equal(run.observed, [4, 0, 4])
+    np.testing.assert_array_equal(run.reward[:, -1], [46, 0, 46])  # 10 + t summed over t = 0..3
+    seen = []
+
+    class Spy(Fixed):
+        def update(self, state, x, reward, noise):
+            seen.append((x[:, 0].copy(), reward.copy()))
+            return state
+
+    simulate(Spy(1), environment, horizon=2, replications=3, seed=0)
+    np.testing.assert_array_equal(seen[1][0], [2, 0, 2])
+    np.testing.assert_array_equal(seen[1][1], [11, 0, 11])
 
 
-def test_the_number_of_jobs_changes_no_number():
-    one, two = (run(replications=BLOCK + 7, jobs=jobs) for jobs in (1, 2))
-    assert np.array_equal(one.regret, two.regret) and np.array_equal(one.reward, two.reward)
+def test_jobs_change_nothing():
+    """More than two blocks, one of them smaller."""
+    play = dict(environment=LinearBandit(K=3, d=2), horizon=15, replications=2 * BLOCK + 7, seed=5)
+    policy = PrivateLinUCB.calibrated(3.0, 1e-3, d=2, horizon=15)
+    one, two = simulate(policy, **play, jobs=1), simulate(policy, **play, jobs=2)
+    np.testing.assert_array_equal(one.regret, two.regret)
+    assert one.regret.shape == (2 * BLOCK + 7, 15)
 
 
-def test_more_replications_keep_the_whole_blocks():
-    assert np.array_equal(run(replications=BLOCK).regret, run(replications=BLOCK + 3).regret[:BLOCK])
-    assert len(np.unique(run(replications=2 * BLOCK, horizon=60).final)) > 10  # blocks do not repeat each other
+def test_policies_share_contexts_and_rewards():
+    """Same seed: whatever is played, the same contexts appear and the same draw decides the reward."""
+    shown = {}
+
+    class Watching(LinearBandit):
+        def step(self, state, contexts, action, rng):
+            feedback = super().step(state, contexts, action, rng)
+            noise = feedback.reward - np.einsum("rd,rd->r", contexts[np.arange(len(action)), action], state)
+            shown.setdefault(policy.name, []).append((contexts.copy(), noise))
+            return feedback
+
+    for policy in (Uniform(), LinUCB(d=2), PrivateLinUCB.calibrated(1.0, 0.1, d=2, horizon=10), Fixed(0)):
+        simulate(policy, Watching(K=4, d=2), horizon=10, replications=3, seed=9)
+    first = shown.pop("uniform")
+    for other in shown.values():
+        for (contexts, noise), (same, draw) in zip(first, other, strict=True):
+            np.testing.assert_array_equal(contexts, same)
+            np.testing.assert_allclose(noise, draw, atol=1e-14)
 
 
-def test_seeds_differ():
-    assert not np.array_equal(run(horizon=40).regret, run(horizon=40, seed=1).regret)
+def test_replications_differ_and_seeds_matter():
+    play = dict(environment=BernoulliBandit((0.2, 0.8)), horizon=20, replications=BLOCK + 2)
+    a, b = simulate(Uniform(), seed=1, **play), simulate(Uniform(), seed=2, **play)
+    assert len(np.unique(a.regret, axis=0)) > BLOCK and not np.array_equal(a.regret, b.regret)
 
 
 def test_interval_is_students():
-    trajectory = run(replications=9, horizon=30)
-    mean, low, high = trajectory.interval(0.9)
-    for t in (3, 29):
-        column = trajectory.regret[:, t]
-        assert (low[t], high[t]) == pytest.approx(stats.t.interval(0.9, 8, column.mean(), stats.sem(column)))
-        assert mean[t] == pytest.approx(column.mean())
+    run = simulate(Uniform(), BernoulliBandit((0.1, 0.9)), horizon=30, replications=12, seed=0)
+    interval, oracle = run.interval(0.9), ttest_1samp(run.regret[:, 7], 0).confidence_interval(0.9)
+    assert (interval.low[7], interval.high[7]) == pytest.approx((oracle.low, oracle.high))
+    single = simulate(Uniform(), BernoulliBandit((0.1, 0.9)), horizon=3, replications=1, seed=0).interval()
+    assert np.all(np.isinf(single.high)) and np.all(single.low < single.mean)
 
 
-def test_one_replication_says_nothing_about_the_spread():
-    mean, low, high = run(replications=1).interval()
-    assert np.isfinite(mean).all() and np.all(low == -np.inf) and np.all(high == np.inf)
+def test_recorded_rounds():
+    assert np.array_equal(record_rounds(5), [1, 2, 3, 4, 5])
+    long = record_rounds(100000, 50)
+    assert long[0] == 1 and long[-1] == 100000 and len(long) == 50
+    play = dict(environment=BernoulliBandit((0.1, 0.9)), horizon=30, replications=2, seed=0)
+    full, few = simulate(Uniform(), **play), simulate(Uniform(), **play, rounds=(3, 10, 30))
+    np.testing.assert_array_equal(few.regret, full.regret[:, [2, 9, 29]])
 
 
-def test_table_is_tidy():
-    rows = run(rounds=[2, 7], replications=3).table()
-    assert len(rows) == 6 and set(rows[0]) == {"policy", "replication", "round", "regret"}
-    assert [row["round"] for row in rows] == [2, 7] * 3 and [row["replication"] for row in rows] == [0, 0, 1, 1, 2, 2]
-
-
-@pytest.mark.parametrize("horizon", [1, 2, 199, 200, 201, 5000])
-def test_recorded_rounds_end_at_the_horizon(horizon):
-    at = record_rounds(horizon)
-    assert at[0] == 1 and at[-1] == horizon and len(at) <= 200 and np.all(np.diff(at) > 0)
-
-
-@pytest.mark.parametrize("replications", [1, 3])
-def test_one_round(replications):
-    assert run(horizon=1, replications=replications).regret.shape == (replications, 1)
-
-
-def test_choose_takes_one_row_of_each_replication():
-    contexts = np.arange(12.0).reshape(2, 3, 2)
-    assert np.array_equal(choose(contexts, np.array([2, 0])), [[4, 5], [6, 7]])
+def test_smallest_run():
+    run = simulate(Uniform(), BernoulliBandit((0.5,)), horizon=1, replications=1, seed=0)
+    assert run.regret.shape == (1, 1) and run.final[0] == 0 and run.horizon == 1
 
 
 @pytest.mark.parametrize(
-    "options, name",
+    ("change", "error", "message"),
     [
-        ({"horizon": 0}, "horizon"),
-        ({"horizon": 2.5}, "horizon"),
-        ({"replications": 0}, "replications"),
-        ({"seed": -1}, "seed"),
-        ({"seed": None}, "seed"),
-        ({"jobs": 0}, "jobs"),
-        ({"rounds": []}, "rounds"),
-        ({"rounds": [1, 6]}, "rounds"),
-        ({"rounds": [0, 7]}, "rounds"),
+        (dict(horizon=0), ValueError, "horizon must be a whole number >= 1, got 0"),
+        (dict(horizon=2.5), TypeError, "horizon must be a whole number >= 1, got 2.5"),
+        (dict(replications=0), ValueError, "replications must be a whole number >= 1, got 0"),
+        (dict(seed=-1), ValueError, "seed must be a whole number >= 0, got -1"),
+        (dict(jobs=0), ValueError, "jobs must be a whole number >= 1, got 0"),
+        (dict(rounds=(1, 2)), ValueError, "rounds must lie in 1..5 and end with 5"),
+        (dict(rounds=(0, 5)), ValueError, "rounds must lie in 1..5 and end with 5"),
     ],
 )
-def test_bad_arguments_are_named(options, name):
-    with pytest.raises((ValueError, TypeError), match=f"^{name} must"):
-        run(**options)
-
-
-def test_bad_level_is_named():
-    with pytest.raises(ValueError, match="^level must be"):
-        run().interval(1.0)
+def test_bad_input(change, error, message):
+    arguments = dict(horizon=5, replications=2, seed=0) | change
+    with pytest.raises(error, match=message):
+        simulate(Uniform(), BernoulliBandit((0.5, 0.6)), **arguments)

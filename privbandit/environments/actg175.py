@@ -72,6 +72,7 @@ def arm_blocks(rows: Array, K: int) -> Array:
     return np.einsum("np,ak->nakp", block, np.eye(K)).reshape(len(rows), K, -1)
 
 
+@lru_cache(maxsize=16)
 def actg175(covariates: tuple[str, ...] = ("history",), outcome: str = "cd4 change") -> LoggedBandit:
     """The trial as a bandit: covariates and treatment as features (d = 4 times one more than the number of covariates).
 
