@@ -71,7 +71,7 @@ def fit_glm(
     ball), then is halved until the loss falls by a share of the predicted decrease, so the fit converges from any start whenever a
     minimiser exists, separable data with lambda > 0 included. It stops where the next step would be at most tolerance (1 + |theta|).
     Separable data with lambda = 0 have no minimiser: the estimate grows and `converged` is False. (The step is tested and not the
-    Newton decrement, which vanishes on separable data too.)
+    Newton decrement, which vanishes on separable data too; and so does the rounded gradient, hence the test for a flat direction.)
     """
     x = array("x", x, (None, None, None))
     R, n, d = x.shape
@@ -93,12 +93,26 @@ def fit_glm(
         small = np.linalg.norm(step, axis=1) <= tolerance * (1 + np.linalg.norm(here, axis=1))
         converged[active] = small
         if small.all():
+            if lambda_ == 0 and radius is None:
+                converged &= ~_flat(problem, hessian)
             return Fit(theta, gradient, hessian, loss, converged, iterations)
         go, active = ~small, active[~small]
         theta[active], loss[active] = _line_search(part.take(np.flatnonzero(go)), here[go], loss[active], slope[go], step[go])
         iterations[active] += 1
     gradient, hessian = problem.derivatives(theta)
+    if lambda_ == 0 and radius is None:
+        converged &= ~_flat(problem, hessian)
     return Fit(theta, gradient, hessian, loss, converged, iterations)
+
+
+def _flat(problem: _Problem, hessian: Array) -> NDArray[np.bool_]:
+    """Whether the loss is flat, to rounding, along some direction that the rows do span: it has no minimiser."""
+    x = problem.x if problem.weights is None else problem.x * np.sqrt(problem.weights)[..., None]
+    size, Q = np.linalg.eigh(x.swapaxes(1, 2) @ x)
+    spanned = size > 1e-10 * size[:, -1:]
+    whitener = Q * (spanned / np.sqrt(np.where(spanned, size, 1)))[:, None, :]
+    slope = whitener.swapaxes(1, 2) @ hessian @ whitener + np.eye(x.shape[2]) * ~spanned[:, None, :]
+    return np.linalg.eigvalsh(slope)[:, 0] < 1e-12  # averages of mu' over the rows: at a minimiser about as large as the residuals
 
 
 def _line_search(problem: _Problem, theta: Array, loss: Array, gradient: Array, step: Array) -> tuple[Array, Array]:

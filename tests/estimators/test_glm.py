@@ -85,6 +85,19 @@ def test_separable_data(link):
     assert np.isfinite(free.theta).all() and np.linalg.norm(free.theta[1]) > np.linalg.norm(free.theta[0])
 
 
+@pytest.mark.parametrize("link", [Logistic(), Probit()], ids=lambda one: one.name)
+def test_no_separable_sample_passes_for_converged(link):
+    """400 separable samples, some of which reach residuals that round to zero; one separable in a single coordinate."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((400, 8, 3))
+    r = (np.einsum("rnd,rd->rn", x, rng.standard_normal((400, 3))) > 0).astype(float)
+    assert not fit_glm(link, x, r, 0.0).converged.any()
+    half = np.repeat(np.eye(2), 4, axis=0)[None]
+    rewards = np.array([[0.0, 1, 0, 1, 1, 1, 1, 1]])
+    assert not fit_glm(link, half, rewards, 0.0).converged.any()
+    assert fit_glm(link, half, rewards, 0.0, weights=(half[..., 0] > 0).astype(float)).converged.all()  # only the first coordinate is left
+
+
 def test_undamped_newton_would_diverge_where_the_fit_converges():
     """A start far from the minimiser: the plain Newton iteration leaves for infinity, the damped one does not."""
     link = Probit()
