@@ -92,3 +92,12 @@ LOWER_BOUND_SE = Formula(
     "gp-lower-se", r"\Omega", sp.sqrt(T * sp.log(T) ** (d / 2)), Source("scarlett2017", "abstract", "arXiv; the PMLR abstract has d for d/2")
 )
 LOWER_BOUND_MATERN = Formula("gp-lower-matern", r"\Omega", T ** ((nu + d) / (2 * nu + d)), Source("scarlett2017", "abstract"))
+
+GAIN_RATE_LINEAR = Formula("gain-rate-linear", r"\gamma_T = O(\cdot)", d * sp.log(T), Source("srinivas2010", "Theorem 5"))
+GAIN_RATE_SE = Formula("gain-rate-se", r"\gamma_T = O(\cdot)", sp.log(T) ** (d + 1), Source("srinivas2010", "Theorem 5"))
+GAIN_RATE_MATERN = Formula(
+    "gain-rate-matern",
+    r"\gamma_T = O(\cdot)",
+    T ** (d / (2 * nu + d)) * sp.log(T) ** (2 * nu / (2 * nu + d)),
+    Source("vakili2021", "information gain of kernels with polynomial eigendecay"),
+)

@@ -88,74 +88,79 @@ class Tally:
         return counts
 
 
+class Game:
+    """A long run in progress: the current bands, the tally, and what has been counted so far."""
+
+    def __init__(
+        self, policy: NoisyGPUCB, environment: GaussianProcessBandit, functions: Functions, horizon: int, streams: Streams, ratio: float
+    ) -> None:
+        self.policy, self.environment, self.functions, self.horizon = policy, environment, functions, horizon
+        self.block, self.phi, self.R = policy.calibration.block, policy.features(environment.grid), len(functions.values)
+        self.rounds = refresh_rounds(horizon, self.block, ratio)
+        self.noises = released_noise(policy, self.rounds // self.block, self.R, streams.noise)
+        self.refreshes, self.tally = 0, Tally(policy, environment.grid, self.R)
+        self.regret, self.widths, self.excess = np.zeros(self.R), np.zeros(self.R), np.full(self.R, -np.inf)
+        self.misses, self.max_beta = np.zeros(self.R, dtype=np.int64), np.zeros(self.R)
+        self.adopt(policy.width.start(self.R))
+
+    @property
+    def next_refresh(self) -> int:
+        return int(self.rounds[self.refreshes]) if self.refreshes < len(self.rounds) else self.horizon
+
+    def adopt(self, released: Released) -> None:
+        self.band = band(self.policy, released, self.phi, self.functions.values)
+        self.misses += self.band.missed
+        self.max_beta = np.maximum(self.max_beta, released.beta)
+
+    def refresh(self) -> None:
+        n = self.next_refresh
+        self.adopt(self.policy.width.publish(self.tally.total + self.noises[self.refreshes], n, n // self.block))
+        self.refreshes += 1
+
+    def rounds_between_refreshes(self, offered: NDArray[np.intp], uniform: Array) -> None:
+        """Play the decision sets (R, s, K) with reward noise from uniforms (R, s)."""
+        values = self.functions.values
+        chosen = best_offered(self.band.upper, offered)
+        mean = np.take_along_axis(values, chosen, axis=1)
+        counts = self.tally.add(chosen, mean + self.environment.noise * (2 * uniform - 1))
+        gaps = np.take_along_axis(values, best_offered(values, offered), axis=1) - mean
+        self.regret += gaps.sum(axis=1)
+        self.widths += np.sum(counts * self.band.summand, axis=1)
+        self.excess = np.maximum(self.excess, np.max(gaps - np.take_along_axis(self.band.summand, chosen, axis=1), axis=1))
+
+
 def play(
-    policy: NoisyGPUCB,
-    environment: GaussianProcessBandit,
-    functions: Functions,
-    horizon: int,
-    seed: int,
-    ratio: float = 1.02,
+    policy: NoisyGPUCB, environment: GaussianProcessBandit, functions: Functions, horizon: int, seed: int, ratio: float = 1.02
 ) -> Run:
     """Play `horizon` rounds against given functions (R of them), refreshing on the geometric grid of this ratio (1: every block).
 
     The same seed gives every policy the same decision sets and reward noise: runs are paired, round by round.
     """
-    R, streams = len(functions.values), Streams.of(np.random.SeedSequence(validate.positive_int("seed", seed, at_least=0)))
-    calibration, phi = policy.calibration, policy.features(environment.grid)
-    rounds = refresh_rounds(horizon, calibration.block, ratio)
-    noises = _noises(policy, rounds // calibration.block, R, streams.noise)
-    tally = Tally(policy, environment.grid, R)
-    regret, widths, misses, excess = np.zeros(R), np.zeros(R), np.zeros(R, dtype=np.int64), np.full(R, -np.inf)
-    released = policy.width.start(R)
-    max_beta, current = released.beta, band(policy, released, phi, functions.values)
-    refresh, at = iter(zip(rounds.tolist(), noises, strict=True)), next_or_end(rounds, 0, horizon)
+    streams = Streams.of(np.random.SeedSequence(validate.positive_int("seed", seed, at_least=0)))
+    game = Game(policy, environment, functions, validate.positive_int("horizon", horizon), streams, ratio)
     for start in range(0, horizon, CHUNK):
-        length = min(CHUNK, horizon - start)
-        offered = environment.decision_sets(R, CHUNK, streams.environment)[:, :length]
-        uniform = streams.reward.random((R, CHUNK))[:, :length]
-        best = _best(functions.values, offered)
-        t = start
-        while t < start + length:
-            stop = min(at, start + length)
+        offered = environment.decision_sets(game.R, CHUNK, streams.environment)
+        uniform = streams.reward.random((game.R, CHUNK))
+        t, end = start, min(start + CHUNK, horizon)
+        while t < end:
+            stop = min(game.next_refresh, end)
             part = slice(t - start, stop - start)
-            chosen = _choose(current.upper, offered[:, part])
-            mean = np.take_along_axis(functions.values, chosen, axis=1)
-            counts = tally.add(chosen, mean + environment.noise * (2 * uniform[:, part] - 1))
-            gaps = best[:, part] - mean
-            regret += gaps.sum(axis=1)
-            widths += np.sum(counts * current.summand, axis=1)
-            excess = np.maximum(excess, np.max(gaps - np.take_along_axis(current.summand, chosen, axis=1), axis=1))
+            game.rounds_between_refreshes(offered[:, part], uniform[:, part])
             t = stop
-            if t == at and t < horizon:
-                n, fresh = next(refresh)
-                released = policy.width.publish(tally.total + fresh, n, n // calibration.block)
-                current = band(policy, released, phi, functions.values)
-                misses += current.missed
-                max_beta = np.maximum(max_beta, released.beta)
-                at = next_or_end(rounds, n, horizon)
-    return Run(policy, horizon, regret, widths, misses, len(rounds), max_beta, excess)
+            if t == game.next_refresh and t < horizon:
+                game.refresh()
+    return Run(policy, horizon, game.regret, game.widths, game.misses, game.refreshes, game.max_beta, game.excess)
 
 
-def next_or_end(rounds: NDArray[np.int64], n: int, horizon: int) -> int:
-    """The first refresh after n users, or the horizon."""
-    i = int(np.searchsorted(rounds, n, side="right"))
-    return int(rounds[i]) if i < len(rounds) else horizon
-
-
-def _noises(policy: NoisyGPUCB, releases: NDArray[np.int64], R: int, noise: np.random.Generator):
-    size = policy.calibration.leaf.size
+def released_noise(policy: NoisyGPUCB, releases: NDArray[np.int64], R: int, noise: np.random.Generator) -> Array:
+    """Noise (G, R, size) of the prefixes that will be read, or zeros that broadcast."""
     if len(releases) == 0 or not policy.calibration.private:
         return np.zeros((len(releases), 1, 1))
-    return prefix_noise(policy.calibration.mechanism, releases, R, size, noise)
+    return prefix_noise(policy.calibration.mechanism, releases, R, policy.calibration.leaf.size, noise)
 
 
-def _choose(upper: Array, offered: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Grid index (R, s) of the offered point with the largest bound; ties go to the first."""
+def best_offered(index: Array, offered: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Grid index (R, s) of the offered point with the largest index (R, N); ties go to the first."""
     R, s, K = offered.shape
-    index = np.take_along_axis(upper, offered.reshape(R, s * K), axis=1).reshape(R, s, K)
-    return np.take_along_axis(offered, np.argmax(index, axis=2)[..., None], axis=2)[..., 0]
-
-
-def _best(values: Array, offered: NDArray[np.intp]) -> Array:
-    R, s, K = offered.shape
-    return np.take_along_axis(values, offered.reshape(R, s * K), axis=1).reshape(R, s, K).max(axis=2)
+    shown = np.take_along_axis(index, offered.reshape(R, s * K), axis=1).reshape(R, s, K)
+    return np.take_along_axis(offered, np.argmax(shown, axis=2)[..., None], axis=2)[..., 0]

@@ -7,19 +7,9 @@ from typing import Any
 from privbandit import validate
 from privbandit.features.kernels import Kernel, SquaredExponential, make_kernel
 from privbandit.features.quadrature import features_for_horizon
-from privbandit.gp.calibration import Calibration, calibrate
+from privbandit.gp.calibration import calibrate
 from privbandit.gp.published import published_features, published_spectrum
-from privbandit.ledger import Ledger
-
-UNIT = "one round's user (decision set and reward function)"
-
-
-def joint_ledger(calibration: Calibration) -> Ledger:
-    """What one user spends under a calibration."""
-    if not calibration.private:
-        return Ledger.nonprivate()
-    return Ledger(UNIT, "joint", calibration.mechanism.entries)
-
+from privbandit.policies.noisy_gp_ucb import NoisyGPUCB
 
 def private_width(
     kernel: str = "se",
@@ -117,5 +107,5 @@ def calibrate_gp(
         "releases": c.mechanism.horizon,
         "mechanism": mechanism,
         "gram": gram,
-        "guarantee": str(joint_ledger(c).guarantee(delta)),
+        "guarantee": str(NoisyGPUCB(c).guarantee(delta)),
     }

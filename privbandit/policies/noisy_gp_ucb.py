@@ -92,14 +92,19 @@ class NoisyGPUCB(Policy):
 
 
 def joint_gp_ucb(
-    features: FourierFeatures, horizon: int, epsilon: float, delta: float, *, subgaussian: float = 0.5, zeta_reward: float = 0.05, **design: Any
+    features: FourierFeatures,
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    *,
+    subgaussian: float = 0.5,
+    zeta_reward: float = 0.05,
+    **design: Any,
 ) -> NoisyGPUCB:
     """Joint DP; `design` goes to `gp.calibration.calibrate` (mechanism, gram, block, B, Y, zeta)."""
     return NoisyGPUCB(calibrate(features, horizon, epsilon, delta, **design), subgaussian, zeta_reward)
 
 
-def local_gp_ucb(
-    features: FourierFeatures, horizon: int, epsilon: float, delta: float, *, subgaussian: float = 0.5, zeta_reward: float = 0.05, **design: Any
-) -> NoisyGPUCB:
-    """Local DP: every user adds noise to the own contribution."""
-    return joint_gp_ucb(features, horizon, epsilon, delta, subgaussian=subgaussian, zeta_reward=zeta_reward, mechanism="local", **design)
+def local_gp_ucb(features: FourierFeatures, horizon: int, epsilon: float, delta: float, **design: Any) -> NoisyGPUCB:
+    """Local DP: every user adds noise to the own contribution. Options as for `joint_gp_ucb`."""
+    return joint_gp_ucb(features, horizon, epsilon, delta, mechanism="local", **design)

@@ -43,8 +43,8 @@ def d_optimal(columns: Array, tolerance: float = 1e-6, iterations: int = 20000) 
 class Cloaking:
     """Predictions at x_star (p, d) from outputs at x (n, d), whose outputs may each change by `change`.
 
-    Guarantee: mu-GDP with mu = gaussian_mu(epsilon, delta), hence (epsilon, delta)-DP of one output, central trust, replacement within `change`. The
-    released object is one whitened vector: L^{-1} C y + noise with M = L L^T, mapped back by L; its sensitivity is
+    Guarantee: mu-GDP with mu = gaussian_mu(epsilon, delta), hence (epsilon, delta)-DP of one output, central trust, replacement
+    within `change`. Released is one whitened vector, L^{-1} C y + noise with M = L L^T, mapped back by L; its sensitivity is
     change * max_i |L^{-1} c_i|. (The original uses sqrt(2 ln(2/delta))/epsilon instead of 1/mu, for epsilon <= 1.)
     """
 

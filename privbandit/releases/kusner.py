@@ -68,7 +68,8 @@ class KusnerRelease:
     def value_event(self) -> Laplace:
         """The release of the best observed value."""
         c1 = 8 / math.log1p(1 / self.variance)
-        Delta = math.sqrt(c1 * self.beta(self.T) * self.gain / self.T) + self.drift + math.sqrt(self.variance * 4 * math.log(3 / self.delta))
+        q = math.sqrt(self.variance * 4 * math.log(3 / self.delta))
+        Delta = math.sqrt(c1 * self.beta(self.T) * self.gain / self.T) + self.drift + q
         return Laplace(Delta, Delta / self.epsilon)
 
     def value(self, best: Array, noise: np.random.Generator) -> Array:

@@ -162,3 +162,38 @@ def test_local_blocks_are_refused_and_one_round_works():
     with pytest.raises(ValueError, match="block must be 1"):
         _ = local_gp_ucb(FEATURES, T, 1.0, DELTA, block=4).width
     assert simulate(joint_gp_ucb(features_for_horizon(KERNEL, 1), 1, 1.0, DELTA), ENVIRONMENT, horizon=1, replications=1, seed=0).final.shape == (1,)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_round_costs_the_same_whatever_t_is(name):
+    """Memory after 100 rounds is that after 10, but for the tree, which keeps at most one node a level: O(m^2 log T)."""
+
+    def floats(value):
+        if isinstance(value, np.ndarray):
+            return value.size
+        return sum(map(floats, value)) if isinstance(value, tuple) else 0
+
+    policy, rng, sizes = POLICIES[name], np.random.default_rng(0), {}
+    state = policy.init(1, rng)
+    for t in range(1, 101):
+        state = policy.update(state, rng.random((1, 1)), np.zeros(1), rng)
+        sizes[t] = floats(state)
+    nodes = 3 * policy.calibration.leaf.size * int(T).bit_length() if name in ("tree", "honaker", "published", "Wishart") else 0
+    assert sizes[100] <= sizes[10] + nodes
+
+
+def test_best_joint_policy_against_the_exactly_calibrated_tree():
+    """epsilon = 10, T = 2^16, 12 paired functions, both at the theorem's full width: at most half the regret (about 0.45 of it).
+
+    The difference of log-regrets over functions must put log 0.65 outside a five-sigma interval of their mean.
+    """
+    horizon, environment = 2**16, GaussianProcessBandit(KERNEL, unit_grid(100), 20)
+    functions = environment.functions(12, np.random.default_rng(5))
+    features = features_for_horizon(KERNEL, horizon)
+    tree = joint_gp_ucb(features, horizon, 10.0, DELTA, mechanism="tree", gram="symmetric")
+    best = joint_gp_ucb(features, horizon, 10.0, DELTA, block=64)
+    runs = [play(policy, environment, functions, horizon, seed=1) for policy in (tree, best)]
+    assert all(run.misses.sum() == 0 and np.all(run.regret <= run.width_sum) for run in runs)
+    assert runs[1].regret.mean() <= 0.5 * runs[0].regret.mean()
+    logs = np.log(runs[1].regret / runs[0].regret)
+    assert logs.mean() + 5 * logs.std(ddof=1) / np.sqrt(12) < np.log(0.65)
