@@ -7,6 +7,7 @@ relative gap of those two numbers is a certificate of any candidate. Every funct
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -183,6 +184,16 @@ class DistributionalDesign(NamedTuple):
                 inverses.append(np.linalg.inv(frozen))
                 lengths.append(0)
         return cls(np.stack(inverses)[None], np.array(lengths, dtype=float)[None] / len(contexts))
+
+    @classmethod
+    def stack(cls, designs: Sequence[DistributionalDesign]) -> DistributionalDesign:
+        """The designs of R replications as one, padded with phases of weight 0."""
+        J, d = max(design.weights.shape[1] for design in designs), designs[0].matrices.shape[-1]
+        matrices, weights = np.zeros((len(designs), J, d, d)), np.zeros((len(designs), J))
+        for r, design in enumerate(designs):
+            phases = design.weights.shape[1]
+            matrices[r, :phases], weights[r, :phases] = design.matrices[0], design.weights[0]
+        return cls(matrices, weights)
 
     def probabilities(self, X: Array, ridge: float | Array, tolerance: float = 0.1) -> Array:
         """Half the G-optimal design of the set, half the mixture over phases of p_k proportional to (x_k^T M x_k)^{log K}; (R, K)."""

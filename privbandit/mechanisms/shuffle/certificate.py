@@ -114,3 +114,14 @@ def least_bits(users: int, shift: float, size: int, mu: float, slack: float, p: 
         growth = min(2.0, (cost / mu) ** 2) if math.isfinite(cost) else 2.0
         bits = max(bits + 1, math.floor(bits * growth))
     return bits
+
+
+def most_shift(trials: int, size: int, mu: float, slack: float, p: float = 0.5) -> float:
+    """The largest shift, to a relative 1e-6, that Bin(trials, p) noise certifies mu-GDP."""
+    sigma = BinomialNoise(trials, 1.0, size, slack, p).sigma
+    low, high = 0.0, mu * sigma * 1.01 + 1
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        enough = BinomialNoise(trials, middle, size, slack, p).mu <= mu
+        low, high = (middle, high) if enough else (low, middle)
+    return low

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privbandit import validate
 from privbandit.formulas.shuffle import PGD_EXCESS, PGD_MEAN_EXCESS, PGD_ROUNDS, PGD_STEP, PGD_STEP_EPSILON
-from privbandit.ledger import Entry, Ledger
+from privbandit.ledger import ApproximateDP, Entry, Ledger
 from privbandit.mechanisms.shuffle.sums import VectorSum
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 class ShuffleGradientDescent:
     """`rounds` gradient steps for `users` losses that are `L`-Lipschitz, over the ball of radius `S` in dimension `d`.
 
-    `gradients` is the shuffled sum of one round. All parameters are public; every iterate is released.
+    `gradients` is the shuffled sum of one round; give `claim` to state a published theorem in the ledger instead of its certificates. All parameters are public; every iterate is released.
 
     Guarantee: one user sends a gradient in every round, so the ledger holds `rounds` adaptive vector sums (trust: shuffle, unit: one
     user's loss, replacement). Users stay online for all rounds. Source: Cheu et al. (2022), Algorithm 7 of Sarmasarkar (v2), with the
@@ -38,6 +38,7 @@ class ShuffleGradientDescent:
     S: float
     L: float = 1.0
     ridge: float = 0.0
+    claim: ApproximateDP | None = None
 
     def __post_init__(self) -> None:
         validate.positive_int("rounds", self.rounds)
@@ -56,10 +57,15 @@ class ShuffleGradientDescent:
     def published(
         cls, users: int, d: int, S: float, epsilon: float, delta: float, *, L: float = 1.0, ridge: float = 0.0, most_rounds: int = 1000
     ) -> ShuffleGradientDescent:
-        """The printed rounds (capped at `most_rounds`), budget of a round by advanced composition, and vector-sum constants."""
+        """The printed rounds (capped at `most_rounds`), budget of a round, and vector-sum constants. Advanced composition must really
+        cover the run: refused where sqrt(2 T log(2/delta)) e + T e (exp(e) - 1) exceeds epsilon for the round's budget e."""
         rounds = published_rounds(users, d, epsilon, delta, most_rounds)
         each = float(PGD_STEP_EPSILON(epsilon=epsilon, delta=delta, T=rounds))
-        return cls(VectorSum.published(users, d, each, delta / (2 * rounds), L), rounds, S, L, ridge)
+        spent = math.sqrt(2 * rounds * math.log(2 / delta)) * each + rounds * each * math.expm1(each)
+        if spent > epsilon:
+            raise ValueError(f"epsilon must be small enough for the printed split: {rounds} rounds spend {spent:.4g}, got {epsilon}")
+        claim = ApproximateDP(epsilon, delta)
+        return cls(VectorSum.published(users, d, each, delta / (2 * rounds), L), rounds, S, L, ridge, claim)
 
     @property
     def users(self) -> int:
@@ -67,6 +73,8 @@ class ShuffleGradientDescent:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
+        if self.claim is not None:
+            return (Entry("shuffled optimiser, by advanced composition", self.claim),)
         return (Entry("shuffled gradient sum", self.gradients.event, self.rounds),)
 
     @property

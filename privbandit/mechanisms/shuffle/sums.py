@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit import validate
 from privbandit.formulas.shuffle import SCALAR_BITS, SUM_PROXY, VECTOR_BITS
-from privbandit.ledger import ApproximateDP, Entry, Event, Ledger
+from privbandit.ledger import ApproximateDP, Entry, Event, Ledger, NonPrivate
 from privbandit.linalg import svec_size
-from privbandit.mechanisms.shuffle.certificate import BinomialNoise, least_bits, target
+from privbandit.mechanisms.shuffle.certificate import BinomialNoise, least_bits, most_shift, target
 from privbandit.mechanisms.shuffle.hockey_stick import binomial_shift
 from privbandit.mechanisms.shuffle.messages import Integers, Messages, count, shuffle, write
 
@@ -71,13 +72,18 @@ class VectorSum:
         step: float | None = None,
         p: float = 0.5,
     ) -> VectorSum:
-        """The least noise certified mu-GDP at the given slack; `step` defaults to Delta / max(2 sqrt(users), D, 4)."""
+        """The least noise certified mu-GDP at the given slack.
+
+        `step` defaults to about Delta / max(2 sqrt(users), D, 4): the finest step that the whole number of noise bits for that grid
+        allows, so that no budget is left over.
+        """
         low, high = (tuple(map(float, np.atleast_1d(v))) for v in (low, high))
-        users = validate.positive_int("users", users)
-        mu = validate.positive("mu", mu)
-        step = validate.positive("Delta", Delta) / grid_points(users, len(low)) if step is None else step
-        bits = least_bits(users, Delta / step + math.sqrt(len(low)), len(low), mu, slack, p)
-        return cls(users, low, high, Delta, step, bits, slack, p)
+        users, D = validate.positive_int("users", users), len(low)
+        mu, Delta = validate.positive("mu", mu), validate.positive("Delta", Delta)
+        first = Delta / grid_points(users, D) if step is None else validate.positive("step", step)
+        bits = least_bits(users, Delta / first + math.sqrt(D), D, mu, slack, p)
+        finest = Delta / (most_shift(users * bits, D, mu, slack, p) - math.sqrt(D))
+        return cls(users, low, high, Delta, finest if step is None else step, bits, slack, p)
 
     @classmethod
     def ball(cls, users: int, dimension: int, epsilon: float, delta: float, radius: float = 1.0, rounds: int = 1, p: float = 0.5) -> VectorSum:
@@ -184,6 +190,25 @@ class VectorSum:
 
     def debias(self, total: Integers) -> Array:
         return self.step * (total - self.users * self.bits * self.p) + self.users * np.array(self.low)
+
+
+@dataclass(frozen=True)
+class PlainSum:
+    """The unprotected sum of `users` vectors, in the place of a shuffled one where epsilon is infinite."""
+
+    users: int
+    entries: ClassVar[tuple[Entry, ...]] = (Entry("unprotected sum", NonPrivate()),)
+    std: ClassVar[float] = 0.0
+    proxy: ClassVar[float] = 0.0
+
+    def encode(self, x: Array, noise: np.random.Generator) -> Array:
+        return x
+
+    def release(self, total: Array, noise: np.random.Generator) -> Array:
+        return total
+
+    def sum(self, x: Array, noise: np.random.Generator) -> Array:
+        return x.sum(axis=1)
 
 
 def grid_points(users: int, size: int) -> int:
