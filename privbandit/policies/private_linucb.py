@@ -14,6 +14,7 @@ from privbandit.accounting import gaussian_mu
 from privbandit.formulas.linear import PUBLISHED_NORM, PUBLISHED_SIGMA, VECTOR_NORM
 from privbandit.ledger import Ledger
 from privbandit.mechanisms import PrefixSums, SquareRoot, TreeMechanism
+from privbandit.mechanisms.wishart import WishartTree
 from privbandit.policies.base import Array
 from privbandit.policies.linucb import LinUCB
 from privbandit.policies.private_ucb import mechanism_ledger
@@ -37,7 +38,7 @@ class PrivateLinUCB(LinUCB):
     rewards is sigma_r-sub-Gaussian and independent of the mechanism's noise.
     """
 
-    mechanism: PrefixSums
+    mechanism: PrefixSums | WishartTree
     noise_bounds: NoiseBounds | None = None
     shift: float | None = None
 
@@ -136,6 +137,18 @@ class PrivateLinUCB(LinUCB):
         sums = TreeMechanism(horizon, 2**0.5 * sigma, joint_leaf(weight * Y))
         bounds = NoiseBounds(-norm, norm, weight * vector)
         return cls(mechanism=sums, d=d, Y=Y, ridge=norm, zeta=zeta, weight=weight, noise_bounds=bounds, **fields)
+
+    @classmethod
+    def wishart(
+        cls, tree: WishartTree, *, S: float = 1.0, Y: float = 1.0, zeta: float = 0.05, ridge: float = 1.0, **fields: Any
+    ) -> PrivateLinUCB:
+        """The Wishart variant on `WishartTree.calibrated(...)` or `.published(...)`: the noise is positive and most of it is subtracted.
+
+        Joint differential privacy at the tree's own (epsilon, delta).
+        """
+        weight, bounds = tree.Z / validate.positive("Y", Y), tree.noise_bounds(zeta / 2, validate.positive("ridge", ridge))
+        best = min(best_ridge(bounds, weight, S, ridge), max(bounds.low, ridge))
+        return cls(mechanism=tree, noise_bounds=bounds, d=tree.d, S=S, Y=Y, zeta=zeta, ridge=best, weight=weight, **fields)
 
     @cached_property
     def bounds(self) -> NoiseBounds:
