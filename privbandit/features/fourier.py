@@ -72,8 +72,8 @@ class FourierFeatures:
         return np.concatenate([self.frequencies, self.frequencies[self.nonzero]])
 
     def __call__(self, x: Array) -> Array:
-        """Phi(x) for x (..., d), shape (..., m); rows have norm 1."""
-        x = np.asarray(x, dtype=float)
+        """Phi(x) for finite x (..., d), shape (..., m); rows have norm 1."""
+        x = validate.array("x", x)
         if x.shape[-1:] != (self.d,):
             raise ValueError(f"x must have {self.d} coordinates in its last axis, got shape {x.shape}")
         angles = x @ self.frequencies.T

@@ -110,7 +110,7 @@ class Leaf:
     def encode(self, x: Array, y: Array) -> Array:
         """The contribution (..., size) of points x (..., d) with rewards y (...); points are moved into the box, rewards into [-Y, Y]."""
         x = np.clip(x, 0.0, np.asarray(self.features.sides))
-        y = np.clip(y, -self.Y, self.Y)
+        y = np.clip(validate.array("reward", y), -self.Y, self.Y)
         vector = self.scale * y[..., None] * self.features(x) / np.sqrt(self.shape.s)
         return np.concatenate([self.shape.gram.encode(x), vector], axis=-1)
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit import validate
 from privbandit.formulas.gp import CONFIDENCE_WIDTH, FINITE_GAIN, MISSPECIFICATION, WIDTH_SUM
 from privbandit.gp.calibration import Calibration, Spectrum
 from privbandit.mechanisms import PerUser
@@ -41,10 +40,6 @@ class Width:
     calibration: Calibration
     subgaussian: float
     zeta_reward: float
-
-    def __post_init__(self) -> None:
-        validate.positive("subgaussian", self.subgaussian)
-        validate.probability("zeta_reward", self.zeta_reward)
 
     @property
     def varying(self) -> bool:

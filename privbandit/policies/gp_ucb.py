@@ -63,6 +63,11 @@ class GPUCB(KernelUCB):
     variance: float = 0.25
     name = "GP-UCB"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.positive_int("size", self.size)
+        validate.positive("variance", self.variance)
+
     @property
     def posterior(self) -> KernelPosterior:
         return KernelPosterior(self.kernel, self.variance)
@@ -83,6 +88,12 @@ class IGPUCB(KernelUCB):
     B: float = 1.0
     subgaussian: float = 0.5
     name = "IGP-UCB"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.positive_int("horizon", self.horizon)
+        validate.positive("B", self.B)
+        validate.positive("subgaussian", self.subgaussian)
 
     @property
     def posterior(self) -> KernelPosterior:
@@ -112,6 +123,11 @@ class ApproximateGPUCB(Policy):
     zeta: float = 0.05
     lambda_: float = 1.0
     name = "approximate GP-UCB"
+
+    def __post_init__(self) -> None:
+        for field in ("B", "subgaussian", "lambda_"):
+            validate.positive(field, getattr(self, field))
+        validate.probability("zeta", self.zeta)
 
     @property
     def posterior(self) -> FeaturePosterior:

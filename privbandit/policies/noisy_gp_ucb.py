@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit import validate
 from privbandit.features.fourier import FourierFeatures
 from privbandit.gp.calibration import Calibration, calibrate
 from privbandit.gp.width import Released, Width
@@ -46,6 +47,12 @@ class NoisyGPUCB(Policy):
     zeta_reward: float = 0.05
     label: str = ""
 
+    def __post_init__(self) -> None:
+        if self.local and self.calibration.block != 1:
+            raise ValueError(f"block must be 1 in the local model, got {self.calibration.block}")
+        validate.positive("subgaussian", self.subgaussian)
+        validate.probability("zeta_reward", self.zeta_reward)
+
     @property
     def name(self) -> str:
         return self.label or ("local" if self.local else "joint") + " noisy GP-UCB"
@@ -56,8 +63,6 @@ class NoisyGPUCB(Policy):
 
     @cached_property
     def width(self) -> Width:
-        if self.local and self.calibration.block != 1:
-            raise ValueError(f"block must be 1 in the local model, got {self.calibration.block}")
         return Width(self.calibration, self.subgaussian, self.zeta_reward)
 
     @property

@@ -32,7 +32,8 @@ class RewardLocalGPUCB(ApproximateGPUCB):
     def __post_init__(self) -> None:
         validate.positive("Y", self.Y)
         total = float(np.hypot(self.reward_subgaussian, self.report.sigma))
-        object.__setattr__(self, "subgaussian", total)
+        object.__setattr__(self, "subgaussian", total)  # what the width needs, derived: never set by hand
+        super().__post_init__()
 
     @property
     def report(self) -> Gaussian:

@@ -160,7 +160,13 @@ def test_refresh_rounds_are_public_multiples_of_the_block():
 
 def test_local_blocks_are_refused_and_one_round_works():
     with pytest.raises(ValueError, match="block must be 1"):
-        _ = local_gp_ucb(FEATURES, T, 1.0, DELTA, block=4).width
+        local_gp_ucb(FEATURES, T, 1.0, DELTA, block=4)
+    with pytest.raises(ValueError, match="subgaussian must be"):
+        joint_gp_ucb(FEATURES, T, 1.0, DELTA, subgaussian=0.0)
+    policy, rng = POLICIES["moment"], np.random.default_rng(0)
+    for x, y, name in ((math.nan, 0.0, "x"), (0.5, math.inf, "reward")):
+        with pytest.raises(ValueError, match=f"{name} must have finite"):
+            policy.update(policy.init(1, rng), np.full((1, 1), x), np.full(1, y), rng)
     assert simulate(joint_gp_ucb(features_for_horizon(KERNEL, 1), 1, 1.0, DELTA), ENVIRONMENT, horizon=1, replications=1, seed=0).final.shape == (1,)
 
 
