@@ -15,11 +15,19 @@ from privbandit.features.quadrature import equispaced_features
 from privbandit.links import Logistic
 from privbandit.mechanisms import TreeMechanism
 from privbandit.policies.base import Policy
+from privbandit.policies.doubling import Doubling
+from privbandit.policies.ldp_glm import LDPGLM
+from privbandit.policies.ldp_linucb import LDPLinUCB
 from privbandit.policies.noisy_gp_ucb import joint_gp_ucb, local_gp_ucb
 from privbandit.policies.one_release import OneRelease
 from privbandit.policies.private_elimination import PrivateElimination
 from privbandit.policies.private_linucb import PrivateLinUCB
 from privbandit.policies.private_ucb import PrivateUCB
+from privbandit.policies.self_weighted import SelfWeighted
+from privbandit.policies.shuffle_glm import ShuffleGLM
+from privbandit.policies.shuffle_linucb import ShuffleLinUCB
+from privbandit.policies.shuffle_one_sum import ShuffleOneSum
+from privbandit.policies.two_block import Scale, TwoBlock
 
 Pair = Callable[[np.random.Generator], Neighbours]
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -63,7 +71,18 @@ POLICIES = [
     ),
     attacked("private-linucb", lambda: PrivateLinUCB.practical(8.0, 1e-6, d=2, horizon=8), loud),
     replayed("private-linucb-published", lambda: PrivateLinUCB.published(**BUDGET, d=2, horizon=16), linear(16, 2, -1.0)),
+    replayed("local-linucb", lambda: LDPLinUCB.practical(**BUDGET, d=2, horizon=16), linear(16, 2, -1.0)),
+    replayed("shuffle-linucb", lambda: ShuffleLinUCB.practical(**BUDGET, d=2, horizon=16, batch=4), linear(16, 2, -1.0)),
+    replayed(
+        "doubling", lambda: Doubling(lambda T: PrivateLinUCB.practical(**BUDGET, d=2, horizon=T), first=2, phases=4), linear(16, 2, -1.0)
+    ),
     replayed("one-release", lambda: OneRelease(**GLM, horizon=16), linear(16, 2)),
+    replayed("two-block-explore", lambda: TwoBlock(**GLM, horizon=16), linear(16, 2)),
+    replayed("two-block-exploit", lambda: TwoBlock(**GLM, horizon=16, scale=Scale(gamma=1e-6)), linear(16, 2)),
+    replayed("self-weighted", lambda: SelfWeighted(**GLM, horizon=16, scale=Scale(gamma=1e-6)), linear(16, 2)),
+    replayed("shuffle-glm", lambda: ShuffleGLM(**GLM, horizon=16, first_batch=4, rounds=3), linear(16, 2)),
+    replayed("shuffle-one-sum", lambda: ShuffleOneSum(**GLM, horizon=16), linear(16, 2)),
+    replayed("local-glm", lambda: LDPGLM(**GLM), linear(16, 2)),
     replayed("gp-joint", lambda: joint_gp_ucb(FEATURES, 16, **BUDGET), linear(16, 1, -1.0)),
     replayed("gp-local", lambda: local_gp_ucb(FEATURES, 16, **BUDGET), linear(16, 1, -1.0)),
 ]

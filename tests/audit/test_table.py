@@ -38,7 +38,7 @@ def test_the_seed_fixes_the_result(name):
 def test_audits_have_power(name):
     """A lower bound far below the claim would pass whatever the code did. Attacks on actions alone see little, and are not asked."""
     result = run(name)
-    least = {"covariance": 0.9, "replay": 0.65, "enumeration": 0.9, "attack": 0.5 if name in MECHANISM_ATTACKS else 0.0}
+    least = {"covariance": 0.9, "replay": 0.6, "enumeration": 0.9, "attack": 0.5 if name in MECHANISM_ATTACKS else 0.0}
     assert result.lower_bound >= least[result.method] * result.claimed_epsilon
 
 
