@@ -25,7 +25,7 @@ COVARIATES = {
     "history": ("str2", 0.5, 0.5),  # treated with antiretrovirals before: yes / no
     "cd4": ("cd40", 350.0, 150.0),  # CD4 cells per mm^3; entry was 200 to 500
     "symptoms": ("symptom", 0.5, 0.5),  # symptomatic infection: yes / no
-    "age": ("age", 35.0, 23.0),  # years
+    "age": ("age", 40.0, 28.0),  # years; 12 was the least age at entry
     "karnofsky": ("karnof", 85.0, 15.0),  # performance score, 70 to 100
 }
 OUTCOMES = ("cd4 change", "event-free")

@@ -7,7 +7,7 @@ from privbandit.formula import OWN, Formula, Source
 d, m, t, T, K = sp.symbols("d m t T K", positive=True)
 S, Y, sigma, sigma_r, epsilon, delta, zeta = sp.symbols("S Y sigma sigma_r epsilon delta zeta", positive=True)
 log_det = sp.Symbol("log_det", real=True)
-lambda_min, lambda_max, Upsilon, scale = sp.symbols("lambda_min lambda_max Upsilon scale", positive=True)
+lambda_min, lambda_max = sp.symbols("lambda_min lambda_max", positive=True)
 kappa = sp.Symbol("kappa", nonnegative=True)
 N = sp.Symbol("N", positive=True)
 
@@ -15,10 +15,8 @@ RADIUS = Formula(
     "linucb-radius",
     r"\beta_t",
     sigma_r * sp.sqrt(2 * sp.log(1 / zeta) + log_det - d * sp.log(lambda_min)) + S * sp.sqrt(lambda_max) + kappa,
-    Source("shariff2018", "Proposition 4, with the determinant of the released matrix"),
+    Source("shariff2018", "confidence ellipsoid; the determinant is that of the released matrix, as in the authors' public code"),
 )
-
-UCB_BONUS = Formula("ucb-bonus", r"b_t", sp.sqrt(2 * sp.log(t) / N), Source("auer2002", "Figure 1"))
 
 MATRIX_NORM = Formula(
     "symmetric-noise-norm",
@@ -54,5 +52,5 @@ ELIMINATION_ERROR = Formula(
     "elimination-error",
     r"h_e",
     sp.sqrt(sp.log(8 * K * t**2 / zeta) / (2 * N)),
-    Source("sajed2019", "Algorithm 2"),
+    Source("sajed2019", "epochs of the private successive elimination"),
 )

@@ -18,7 +18,7 @@ class LDPLinUCB(PrivateLinUCB):
 
     *Guarantee.* (epsilon, delta)-local DP of each user's report (x x', weight y x), nobody trusted, any two records. One Gaussian vector
     where the paper noises the two parts with half the budget each. With a fixed `alpha` the shift after t reports is `shift` times the
-    typical noise norm std(t) sqrt(2 p), p = d / blocks; the theory's width keeps the constant regulariser of its proof. Regret grows like T^(3/4).
+    typical noise norm std(t) sqrt(2 d); the theory's width keeps the constant regulariser of its proof. Regret grows like T^(3/4).
     """
 
     def __post_init__(self) -> None:
@@ -43,5 +43,5 @@ class LDPLinUCB(PrivateLinUCB):
     def _estimate(self, memory: Any, prefix: Array) -> LinearState:
         if self.shift is None:
             return super()._estimate(memory, prefix)
-        norm = self.mechanism.sigma * math.sqrt(memory.step * 2 * self.d / self.blocks)
+        norm = self.mechanism.sigma * math.sqrt(memory.step * 2 * self.d)
         return self._solve(memory, prefix, max(self.ridge, self.shift * norm), max(self.ridge, norm / 2))

@@ -21,7 +21,7 @@ class PrivateElimination(SuccessiveElimination):
     curator. Stronger than joint privacy: within an epoch the arms are played by a schedule that no reward influences, so a user's
     own action is covered as well. A user enters one sum of one epoch (parallel composition), rewards are clipped to [0, 1], hence
     both the L1 and the L2 sensitivity is 1.
-    Source: Sajed and Sheffet (2019), Algorithm 2, with epoch lengths solved for the total error instead of half each.
+    Source: Sajed and Sheffet (2019); epoch lengths are solved here for the total error of rewards and noise.
     """
 
     event: Laplace | Gaussian

@@ -101,11 +101,11 @@ class PrivateLinUCB(LinUCB):
     ) -> PrivateLinUCB:
         """Exactly as private as `calibrated`, with a small fixed width alpha: no coverage claimed.
 
-        The shift is 1.5 typical norms of the noise, sqrt(2p) standard deviations for blocks of size p; eigenvalues are lifted to a
-        third of it. epsilon = inf is LinUCB with the same alpha.
+        The shift is 1.5 typical norms of d x d noise, sqrt(2d) standard deviations each; eigenvalues are lifted to a third of it. Both
+        constants were chosen on simulated data and depend on no record. epsilon = inf is LinUCB with the same alpha.
         """
         sums = mechanism.calibrated(horizon, gaussian_mu(epsilon, delta), joint_leaf(1.0))
-        shift = 1.5 * sums.max_std * (2 * d / blocks) ** 0.5
+        shift = 1.5 * sums.max_std * (2 * d) ** 0.5
         fields |= {"d": d, "Y": Y, "alpha": alpha, "blocks": blocks}
         if shift == 0:
             return cls(mechanism=replace(sums, Delta=joint_leaf(Y)), ridge=ridge, **fields)
