@@ -61,6 +61,17 @@ def linear(T: int, d: int, low: float = 0.0) -> Pair:
     return lambda rng: users.linear(T, 72, 3, d, rng, low)
 
 
+def shrunk(T: int, d: int) -> Pair:
+    """The changed user's contexts become a thousandth as long: what asks whether arms are well known now answers otherwise."""
+
+    def pair(rng: np.random.Generator) -> Neighbours:
+        drawn = users.linear(T, 12, 3, d, rng)
+        own = drawn.at, np.arange(12)
+        return Neighbours(drawn.users, drawn.users.replace(drawn.at, 1e-3 * drawn.users.contexts[own], drawn.users.rewards[own]), drawn.at)
+
+    return pair
+
+
 POLICIES = [
     replayed("private-ucb", lambda: PrivateUCB.calibrated(**BUDGET, K=3, horizon=16), armed(16, 3)),
     attacked("private-ucb", lambda: PrivateUCB.calibrated(8.0, 1e-6, K=2, horizon=8), armed(8, 2, R=1)),

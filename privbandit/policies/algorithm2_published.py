@@ -178,6 +178,7 @@ class Algorithm2(Policy):
         lam = theory.LAMBDA(**common, zeta=zeta, kappa_star=star)
         gamma = theory.GAMMA(**common, zeta=zeta, R=1.0, S=S, kappa=kappa, kappa_star=star)
         counts = theory.COUNT1(d=d, R=1.0, kappa=kappa, gamma=gamma, T=horizon), theory.COUNT2(T=horizon, R=1.0, d=d)
+        counts = tuple(max(1.0, float(c)) for c in counts)  # the first is 8 d kappa gamma^2 log 1 = 0 for one round
         sigma = theory.NODE_SIGMA(T=horizon, delta=delta, kappa_star=star, epsilon=epsilon)
         lam_max = lam * (4 * math.sqrt(d) + 2) / (4 * math.sqrt(d) + 1)
         return cls(

@@ -29,6 +29,7 @@ def doubled(cls, K: int, d: int, T: int, epsilon: float):
 
 
 EXAMPLES: dict[str, Callable[..., Any]] = {
+    "Algorithm2": lambda cls, K, d, T, e: cls.printed(LINK, d, 2.0, T, 1.0, DELTA),
     "ApproximateGPUCB": lambda cls, K, d, T, e: cls(features(d)),
     "BGLinCB": lambda cls, K, d, T, e: cls(link=LINK, d=d, S=2.0, horizon=T, first_batch=2),
     "Doubling": doubled,
@@ -50,6 +51,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "PrivateLinUCB": lambda cls, K, d, T, e: cls.calibrated(e, DELTA, d=d, horizon=T),
     "PrivateUCB": lambda cls, K, d, T, e: cls.calibrated(e, DELTA, K=K, horizon=T),
     "RSGLinCB": lambda cls, K, d, T, e: cls(LINK, d, S=2.0, horizon=T),
+    "RepairedAlgorithm2": lambda cls, K, d, T, e: cls(LINK, d=d, S=2.0, horizon=T, epsilon=e, delta=DELTA),
     "SelfWeighted": lambda cls, K, d, T, e: cls(LINK, d=d, S=2.0, horizon=T, epsilon=e, delta=DELTA),
     "ShuffleGLM": lambda cls, K, d, T, e: cls(link=LINK, d=d, S=2.0, horizon=T, epsilon=e, delta=DELTA, first_batch=2, width=1e-3, rounds=3),
     "ShuffleLinUCB": lambda cls, K, d, T, e: cls.practical(e, DELTA, d=d, horizon=T, batch=2),
@@ -63,7 +65,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
 ARMED = {"UCB", "PrivateUCB", "SuccessiveElimination", "PrivateElimination"}
 PRIVATE = {
     "Doubling", "LDPGLM", "LDPLinUCB", "NoisyGPUCB", "OneRelease", "PrivateElimination", "PrivateLinUCB", "PrivateUCB", "ShuffleLinUCB",
-    "SelfWeighted", "ShuffleGLM", "ShuffleOneSum", "TwoBlock",
+    "RepairedAlgorithm2", "SelfWeighted", "ShuffleGLM", "ShuffleOneSum", "TwoBlock",
 }  # fmt: skip
-RANDOM = {"BGLinCB", "ShuffleGLM", "ShuffleOneSum", "Uniform"}  # draw from `rng`
+RANDOM = {"Algorithm2", "BGLinCB", "ShuffleGLM", "ShuffleOneSum", "Uniform"}  # draw from `rng`, or noise whatever epsilon is
 EVERY_ROUND = {"SuccessiveElimination", "PrivateElimination"}  # refuse unobserved rounds
