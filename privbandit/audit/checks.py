@@ -14,9 +14,11 @@ from privbandit.audit.covariance import data_matrix, exact_mu, noise_matrix
 from privbandit.audit.enumeration import bernoulli_sum, exact_epsilon, rounded
 from privbandit.audit.replay import Neighbours, Users, judge, play, prefixes, replay, replay_sums
 from privbandit.ledger import Gaussian, Laplace, Ledger
+from privbandit.linalg import outer, smat, svec_size
 from privbandit.mechanisms import PrefixSums
 from privbandit.mechanisms.shuffle.bits import BitSum
 from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum
+from privbandit.mechanisms.wishart import WishartTree
 from privbandit.policies.base import Policy
 
 DELTA = 1e-6
@@ -98,6 +100,23 @@ def rounded_noise(event: Gaussian | Laplace, claimed: float, delta: float) -> Fi
     step, reach = law.std() / 100, 12 * law.std() + event.Delta
     P, Q = rounded(law.cdf, 0.0, step, reach), rounded(law.cdf, event.Delta, step, reach)
     return Finding(claimed, delta, exact_epsilon(P, Q, delta))
+
+
+def wishart_attack(claimed: float, delta: float) -> Callable[[WishartTree, int], Finding]:
+    """Is the first leaf e1 e1' or e2 e2'? In X = W + v v' the density depends on v through det(X - v v') = det X (1 - v' X^-1 v) alone."""
+
+    def check(mechanism: WishartTree, seed: int) -> Finding:
+        d, scores = mechanism.d, []
+        for arm, child in zip((0, 1), np.random.SeedSequence(seed).spawn(2), strict=True):
+            noise, leaf = np.random.default_rng(child), np.concatenate([outer(np.eye(d)[arm]), np.zeros(d)])
+            state = mechanism.init(RUNS, len(leaf), noise)
+            _, prefix = mechanism.release(state, np.tile(leaf, (RUNS, 1)), noise)
+            inverse = np.linalg.inv(smat(prefix[:, : svec_size(d)], d))
+            first, second = (np.log(np.maximum(1 - inverse[:, i, i], 1e-300)) for i in (0, 1))
+            scores.append(first - second)
+        return Finding(claimed, delta, attack(*scores, delta, CONFIDENCE), CONFIDENCE)
+
+    return check
 
 
 def noise_at(claimed: float, delta: float) -> Callable[[Gaussian | Laplace, int], Finding]:

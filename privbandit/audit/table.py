@@ -15,6 +15,7 @@ from privbandit.ledger import ApproximateDP, Gaussian, Laplace
 from privbandit.mechanisms import HonakerTree, PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
 from privbandit.mechanisms.shuffle.bits import BitSum
 from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum
+from privbandit.mechanisms.wishart import WishartTree
 
 MU = 0.5
 
@@ -49,6 +50,10 @@ def few_coins() -> VectorSum:
     return replace(right, bits=right.bits // 4, claim=ApproximateDP(right.ledger.epsilon(1e-3), 1e-4))
 
 
+def one_wishart() -> WishartTree:
+    return WishartTree.calibrated(1, 1.0, 1e-2, d=2)
+
+
 _MECHANISMS = [
     Audit(
         "gaussian-enumeration",
@@ -69,6 +74,7 @@ _MECHANISMS = [
         "scalar-sum-enumeration", "enumeration", checks.scalar_sum, lambda: ScalarSum.calibrated(20, 4, 1.0, 1e-3), (grid_forgotten,)
     ),
     Audit("vector-sum-enumeration", "enumeration", checks.vector_sum, pairs_summed, (few_coins,)),
+    Audit("wishart-attack", "attack", checks.wishart_attack(1.0, 1e-2), one_wishart, (lambda: replace(one_wishart(), degrees=4),)),
     *sums("tree", TreeMechanism, OneLevelTooFew, RootOnly),
     *sums("honaker", HonakerTree),
     *sums("square-root", SquareRoot, OneRow),

@@ -113,6 +113,31 @@ class Quiet(Policy):
         return self.inner.update(state, x, reward, QuietDoor(noise, self.factor))
 
 
+@dataclass(frozen=True)
+class Claiming(Policy):
+    """Any policy under the ledger of another."""
+
+    inner: Policy
+    claim: Ledger
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.inner.name
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.claim
+
+    def init(self, R: int, noise: Any) -> Any:
+        return self.inner.init(R, noise)
+
+    def act(self, state: Any, contexts: Array, rng: np.random.Generator) -> tuple[Any, NDArray[np.intp]]:
+        return self.inner.act(state, contexts, rng)
+
+    def update(self, state: Any, x: Array, reward: Array, noise: Any) -> Any:
+        return self.inner.update(state, x, reward, noise)
+
+
 class PeekState(NamedTuple):
     inner: Any
     bit: NDArray[np.intp]  # (R,) a low-order bit of the last user's record
