@@ -34,7 +34,7 @@ class Doubling(Policy):
 
     make: Callable[[int], Policy]
     first: int = 64
-    phases: int = 16
+    phases: int = 12
     _made: dict[int, Policy] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

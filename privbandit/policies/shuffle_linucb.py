@@ -47,6 +47,11 @@ class ShuffleLinUCB(LinUCB):
     horizon: int
     shift: float | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.blocks != 1:
+            raise ValueError(f"blocks must be 1 for shuffled sums, got {self.blocks}")
+
     @classmethod
     def calibrated(
         cls,
