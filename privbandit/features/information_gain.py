@@ -6,6 +6,7 @@ designs gives a much closer upper bound with its KKT gap. Both certify the grid,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -90,3 +91,23 @@ def information_gain(K: Array, T: int, lambda_: float = 1.0, tolerance: float = 
     points, path = greedy_gain(K, T, lambda_)
     upper, design, gap = relaxed_gain(kernel_features(K), T, lambda_, tolerance)
     return Gain(float(path[-1]), min(upper, float(path[-1]) / (1 - np.exp(-1))), points, path, design, gap)
+
+
+@dataclass(frozen=True)
+class GainTable:
+    """Certified upper bounds on gamma_n for every n up to a horizon, from the relaxation at powers of two (gamma grows with n)."""
+
+    sizes: tuple[int, ...]
+    bounds: tuple[float, ...]
+
+    @classmethod
+    def of(cls, features: Array, horizon: int, lambda_: float, iterations: int = 300) -> GainTable:
+        """For points among the rows of `features` (N, m) only: it certifies that grid, not the box around it."""
+        top = validate.positive_int("horizon", horizon).bit_length()
+        sizes = tuple(2**j for j in range(top + 1))
+        return cls(sizes, tuple(relaxed_gain(features, n, lambda_, iterations=iterations)[0] for n in sizes))
+
+    def __call__(self, n: int) -> float:
+        if not 0 <= n <= self.sizes[-1]:
+            raise ValueError(f"n must be a whole number in 0..{self.sizes[-1]}, got {n!r}")
+        return 0.0 if n == 0 else self.bounds[max(int(n) - 1, 0).bit_length()]

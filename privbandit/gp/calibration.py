@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from privbandit import validate
 from privbandit.accounting import gaussian_mu
+from privbandit.features.certificate import POINTS
 from privbandit.features.fourier import FourierFeatures
 from privbandit.gp.gram import FullGram, MomentGram
 from privbandit.gp.leaf import Leaf, Shape
@@ -173,6 +174,8 @@ def calibrate(
     mu = gaussian_mu(epsilon, delta)
     validate.positive("B", B), validate.positive("Y", Y), validate.probability("zeta", zeta)
     kind = PREFIX_SUMS[validate.one_of("mechanism", mechanism, PREFIX_SUMS)]
+    if features.d > max(POINTS):  # no grid certificate there: only the closed-form sensitivity is left
+        exponents = (0.0,)
     shapes = [make_shape(features, gram, e) for e in exponents]
     if math.isinf(mu):
         return Calibration(Leaf(shapes[0], Y, 1.0), kind(releases, 0.0), 1.0, zeta, B, block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -30,7 +31,8 @@ class Released(NamedTuple):
 class Width:
     """beta_t = subgaussian sqrt(2 ln(1/zeta') + LD_t) + B sqrt(lambda_max + n error) + kappa for n users in V.
 
-    LD_t = min(ln det V - m ln lambda, m ln(1 + n/(m lambda))). Valid for all t and all points of the box at once with probability
+    LD_t = min(ln det V - m ln lambda, m ln(1 + n/(m lambda)), 2 gain(n)); the third if a certificate `gain` of gamma_n(lambda_min)
+    for the offered points is given (it needs a constant lambda_min). Valid for all t and all points of the box at once with probability
     >= 1 - zeta_reward - calibration.zeta (plus the probability that a reward is clipped), if the reward noise is conditionally
     `subgaussian` given the past and the whole privacy noise. With a constant lambda_min, lambda = lambda_min and zeta' = zeta_reward.
     With local noise lambda_min grows like sqrt(t): lambda is rounded down to a public grid of ratio 1 + 1/m, and zeta' is
@@ -40,6 +42,7 @@ class Width:
     calibration: Calibration
     subgaussian: float
     zeta_reward: float
+    gain: Callable[[int], float] | None = None
 
     @property
     def varying(self) -> bool:
@@ -71,7 +74,10 @@ class Width:
 
     def log_det(self, V_log_det: Array, count: int, lambda_: float) -> Array:
         m = self.calibration.features.m
-        return np.clip(V_log_det - m * math.log(lambda_), 0.0, 2 * FINITE_GAIN(m=m, T=count, lambda_=lambda_))
+        most = 2 * float(FINITE_GAIN(m=m, T=count, lambda_=lambda_))
+        if self.gain is not None and not self.varying:
+            most = min(most, 2 * self.gain(count))
+        return np.clip(V_log_det - m * math.log(lambda_), 0.0, most)
 
     def beta(self, V_log_det: Array, count: int, spectrum: Spectrum) -> Array:
         """(R,) widths for ln det V (R,)."""

@@ -6,6 +6,7 @@ this book's own. Contexts (R, K, d) are the coordinates of the points on offer; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ class NoisyGPUCB(Policy):
     subgaussian: float = 0.5
     zeta_reward: float = 0.05
     label: str = ""
+    gain: Callable[[int], float] | None = None  # certified bound on gamma_n(lambda_min) for the points on offer, see `GainTable`
 
     def __post_init__(self) -> None:
         if self.local and self.calibration.block != 1:
@@ -63,7 +65,7 @@ class NoisyGPUCB(Policy):
 
     @cached_property
     def width(self) -> Width:
-        return Width(self.calibration, self.subgaussian, self.zeta_reward)
+        return Width(self.calibration, self.subgaussian, self.zeta_reward, self.gain)
 
     @property
     def features(self) -> FourierFeatures:

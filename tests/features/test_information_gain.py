@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privbandit.features import Linear, SquaredExponential, equispaced_features
-from privbandit.features.information_gain import greedy_gain, information_gain, kernel_features, relaxed_gain
+from privbandit.features.information_gain import GainTable, greedy_gain, information_gain, kernel_features, relaxed_gain
 from privbandit.formulas.gp import FINITE_GAIN
 
 
@@ -54,3 +54,15 @@ def test_gain_of_an_approximate_kernel_is_near_the_kernels():
     approximate = np.linalg.slogdet(np.eye(T) + phi(x) @ phi(x).T)[1]
     exact = np.linalg.slogdet(np.eye(T) + kernel(x, x))[1]
     assert approximate <= exact + min(phi.m, T) * T * phi.uniform_error
+
+
+def test_gain_table_is_above_greedy_at_every_size_and_below_the_dimension_bound():
+    x = np.linspace(0, 1, 50)[:, None]
+    phi = equispaced_features(SquaredExponential(0.2), 11)
+    table = GainTable.of(phi(x), 100, 3.0)
+    _, path = greedy_gain(phi(x) @ phi(x).T, 100, 3.0)
+    values = np.array([table(n) for n in range(1, 101)])
+    assert table(0) == 0 and np.all(values >= path) and np.all(np.diff(values) >= 0)
+    assert table(64) < FINITE_GAIN(m=11, T=64, lambda_=3.0)
+    with pytest.raises(ValueError, match="n must be"):
+        table(1000)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privbandit.accounting import gaussian_epsilon, gaussian_mu
-from privbandit.features import SquaredExponential, features_for_horizon
+from privbandit.features import SquaredExponential, equispaced_features, features_for_horizon
 from privbandit.gp.calibration import calibrate
 from privbandit.gp.prefix_noise import prefix_noise
 from privbandit.gp.published import published_calibration, published_spectrum
@@ -86,6 +86,14 @@ def test_published_noise_is_far_more_private_than_it_claims():
 def test_fewer_releases_need_less_noise():
     widths = [calibrate(FEATURES, 2**14, 1.0, 1e-5, block=b).private_width for b in (1, 16, 64)]
     assert widths[0] > widths[1] > widths[2]
+
+
+def test_four_dimensions_have_the_closed_form_only():
+    features = equispaced_features(SquaredExponential(1.5), 3, d=4)
+    c = calibrate(features, 64, 1.0, 1e-5, gram="symmetric")
+    assert features.m == 81 and c.leaf.shape.plain and c.private_width > 0
+    with pytest.raises(ValueError, match="sides must have at most 3"):
+        calibrate(features, 64, 1.0, 1e-5, gram="shaped")
 
 
 def test_no_noise_and_bad_input():

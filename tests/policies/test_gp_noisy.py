@@ -7,7 +7,7 @@ import pytest
 
 from privbandit.environments.gp import GaussianProcessBandit, unit_grid
 from privbandit.features import SquaredExponential, features_for_horizon
-from privbandit.features.information_gain import relaxed_gain
+from privbandit.features.information_gain import GainTable, relaxed_gain
 from privbandit.gp.fast import Tally, play, refresh_rounds
 from privbandit.gp.prefix_noise import prefix_noise
 from privbandit.gp.published import published_calibration
@@ -116,6 +116,16 @@ def test_fast_runs_satisfy_the_theorem_step_by_step(name):
         for r in range(R):
             bound = regret_bound(T, run.max_beta[r], gain, spectrum.lambda_min, FEATURES.m, FEATURES.uniform_error, 1.0, policy.calibration.block)
             assert run.width_sum[r] <= bound["width_sum"] + bound["misspecification"]
+
+
+def test_a_gain_certificate_narrows_the_width_and_keeps_coverage():
+    policy = POLICIES["moment"]
+    c = policy.calibration
+    narrow = NoisyGPUCB(c, gain=GainTable.of(FEATURES(GRID), T, c.spectrum.lambda_min))
+    functions = ENVIRONMENT.functions(8, np.random.default_rng(5))
+    runs = [play(p, ENVIRONMENT, functions, T, seed=1, ratio=1.0) for p in (policy, narrow)]
+    assert np.all(runs[1].max_beta < runs[0].max_beta) and runs[1].misses.sum() == 0
+    assert np.all(runs[1].regret <= runs[1].width_sum)
 
 
 def test_fast_runs_play_what_the_policy_plays():
