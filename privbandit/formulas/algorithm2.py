@@ -66,3 +66,13 @@ def published_count2(T: int, d: int, kappa_star: float, lambda_: float, spread: 
     """The code's cap on refreshes of theta_tau."""
     low, high = lambda_ - spread, lambda_ + spread
     return max(1, math.floor(3 * math.log2(high / low + T / (kappa_star**2 * low * d))))
+
+W, eta, c = sp.symbols("W eta c", positive=True)
+REFRESHES = Formula(
+    "refreshes",
+    "N",
+    d * sp.log(1 + T * W / (d * lambda_)) / sp.log((1 + c) * (1 - eta) / (1 + eta)),
+    Source("privbandit", "derived in this book"),
+)
+"""Bound on refreshes triggered by M_t not <= (1 + c) M_tau in PSD order, for leaves of trace <= W on lambda I and noise of operator
+norm <= eta lambda with eta < c / (2 + c): each one multiplies the noiseless determinant by at least (1 + c)(1 - eta)/(1 + eta)."""
