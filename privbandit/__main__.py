@@ -94,6 +94,8 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--neighbours", choices=NEIGHBOURS, default="replace")
     sub.add_argument("--kernel", choices=("se", "matern"), default="se", help="gp only")
     sub.add_argument("--lengthscale", type=float, default=0.2, help="gp only")
+    sub.add_argument("--users", type=int, default=1000, help="shuffle-vector only: users whose messages are shuffled together")
+    sub.add_argument("--dimension", type=int, default=1, help="shuffle-vector only: coordinates of each user's vector, |x| <= 1")
 
     sub = command("run", command_run, "play an experiment")
     sub.add_argument("experiment")

@@ -20,7 +20,7 @@ from privbandit.mechanisms.base import PrefixSums
 from privbandit.policies.base import Policy
 
 Rows = list[dict[str, Any]]
-CALIBRATIONS = ("gaussian", *PREFIX_SUMS, "gp")
+CALIBRATIONS = ("gaussian", *PREFIX_SUMS, "gp", "shuffle-vector")
 
 
 def modules(package: ModuleType = privbandit) -> Iterator[ModuleType]:
@@ -92,7 +92,16 @@ def audits(name: str | None) -> Rows:
 
 
 def calibrate(
-    mechanism: str, epsilon: float, delta: float, horizon: int, sensitivity: float, neighbours: str, kernel: str, lengthscale: float
+    mechanism: str,
+    epsilon: float,
+    delta: float,
+    horizon: int,
+    sensitivity: float,
+    neighbours: str,
+    kernel: str,
+    lengthscale: float,
+    users: int,
+    dimension: int,
 ) -> dict[str, Any]:
     """The least noise of a mechanism that is (epsilon, delta)-DP, with the guarantee it buys.
 
@@ -104,6 +113,10 @@ def calibrate(
         from privbandit.gp.report import calibrate_gp
 
         return calibrate_gp(epsilon=epsilon, delta=delta, horizon=horizon, kernel=kernel, lengthscale=lengthscale)
+    if mechanism == "shuffle-vector":
+        from privbandit.mechanisms.shuffle.report import calibrate_vector
+
+        return calibrate_vector(users=users, dimension=dimension, epsilon=epsilon, delta=delta)
     sensitivity = validate.positive("sensitivity", sensitivity)
     result = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "horizon": validate.positive_int("horizon", horizon)}
     result |= {"sensitivity": sensitivity, "neighbours": neighbours, "mu": mu}

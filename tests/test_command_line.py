@@ -64,3 +64,11 @@ def test_bad_input_is_explained(capsys, arguments, message):
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err and captured.out == ""
+
+
+def test_calibrate_a_shuffled_vector_sum(capsys):
+    """1000 users, dimension 3, epsilon 2, delta 0.01: the exact noise is more than 100 times below the published one (1759)."""
+    budget = ["--users", "1000", "--dimension", "3", "--epsilon", "2", "--delta", "0.01"]
+    found = answer(capsys, "calibrate", "shuffle-vector", *budget)
+    assert found["published_sigma"] == pytest.approx(1759, rel=1e-3) and 2.2 < found["sigma"] < 2.5
+    assert found["published_sigma"] > 100 * found["std"] and "shuffle DP" in found["guarantee"]
