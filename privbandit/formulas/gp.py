@@ -34,7 +34,7 @@ PUBLISHED_HERMITE_ERROR = Formula(
 )
 
 FINITE_GAIN = Formula(
-    "finite-gain", r"\gamma_T", m / 2 * sp.log(1 + users / (m * lambda_)), Source("abbasi2011", "Lemma 10 (determinant and trace)")
+    "finite-gain", r"\gamma_T", m / 2 * sp.log(1 + users / (m * lambda_)), Source("abbasiyadkori2011", "Lemma 10 (determinant and trace)")
 )
 
 CONFIDENCE_WIDTH = Formula(
