@@ -23,7 +23,10 @@ from privbandit.simulate import Trajectory, simulate
 
 @dataclass(frozen=True)
 class Run:
-    """One policy in one setting. `epsilon` and `delta` are None for a policy without a privacy guarantee."""
+    """One policy in one setting. `epsilon` and `delta` are None for a policy without a privacy guarantee.
+
+    `name` is what tables call the policy; by default the policy's own name.
+    """
 
     setting: str
     protocol: str
@@ -32,11 +35,11 @@ class Run:
     horizon: int
     epsilon: float | None = None
     delta: float | None = None
+    name: str = ""
 
-    @property
-    def label(self) -> str:
-        private = "" if self.epsilon is None else f" (epsilon={self.epsilon:g}, delta={self.delta:.3g})"
-        return f"{self.setting}, {self.protocol}: {self.policy.name}{private}"
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.policy.name)
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Result:
         return {
             "setting": self.run.setting,
             "protocol": self.run.protocol,
-            "policy": self.run.policy.name,
+            "policy": self.run.name,
             "epsilon": self.run.epsilon,
             "delta": self.run.delta,
             "mean": float(final.mean()),

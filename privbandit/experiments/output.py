@@ -49,7 +49,7 @@ def _picture(path: Path, name: str, results: list[Result]) -> None:
             for result in members:
                 low, high = result.band()
                 private = "" if result.run.epsilon is None else f", ε={result.run.epsilon:g}, δ={result.run.delta:.2g}"
-                (line,) = axes.plot(result.rounds, result.regret.mean(axis=0), label=f"{result.run.policy.name}{private}")
+                (line,) = axes.plot(result.rounds, result.regret.mean(axis=0), label=f"{result.run.name}{private}")
                 axes.fill_between(result.rounds, low, high, color=line.get_color(), alpha=0.2, lw=0)
             axes.set(title=f"{name}: {setting} ({protocol})", xlabel="round", ylabel="cumulative regret")
             axes.legend(fontsize="small")
