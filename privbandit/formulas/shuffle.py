@@ -8,7 +8,7 @@ epsilon, delta, epsilon_0, Delta, sigma, eta, step = sp.symbols("epsilon delta e
 n, b, g, d, D, T, K = sp.symbols("n b g d D T K", positive=True)
 p, q, f = sp.symbols("p q f", positive=True)
 S, L, M, R, kappa, gamma, alpha, zeta, nu = sp.symbols("S L M R kappa gamma alpha zeta nu", positive=True)
-lambda_ = sp.Symbol("lambda_", positive=True)
+lambda_min, lambda_max = sp.symbols("lambda_min lambda_max", positive=True)
 
 CHEU19 = "cheu2019"
 CHEU22 = "cheu2022"
@@ -127,8 +127,37 @@ PUBLISHED_NU = Formula(
 GAMMA = Formula(
     "shuffle-gamma",
     r"\gamma",
-    24 * R * S * (sp.sqrt(sp.log(T) + d) + R * (sp.log(T) + d) / sp.sqrt(lambda_))
-    + 2 * S * sp.sqrt(sigma)
+    24 * R * S * (sp.sqrt(sp.log(T) + d) + R * (sp.log(T) + d) / sp.sqrt(lambda_min))
+    + 2 * S * sp.sqrt(lambda_max)
     + 4 * sp.sqrt(R * S * nu),
-    Source("sarmasarkar2026", "Lemma F.4 with roots restored; lambda_ is lambda_min and sigma is lambda_max", "v2"),
+    Source("sarmasarkar2026", "Lemma F.4 with roots restored", "v2"),
+)
+
+# Regret of Algorithm 1, without constants and logarithms -----------------------------------------------------------------------------
+
+kappa_star, kappa_hat = sp.symbols("kappa_star kappa_hat", positive=True)
+_leading = d * sp.sqrt(T / kappa_hat)
+"""A batch costs d gamma alpha / sqrt(kappa_hat), with gamma of the order of sqrt(d) + sqrt(lambda) + sqrt(nu)."""
+MATRIX_SCALE, OPTIMISER_SCALE = sp.sqrt(d) / (kappa_star * epsilon), sp.sqrt(d) / epsilon  # orders of lambda's private part and of nu
+
+REGRET_STATISTICAL = Formula("shuffle-regret-statistical", r"R_T", _leading * sp.sqrt(d), Source("sarmasarkar2026", "Theorem 5.1", "v2"))
+
+REGRET_MATRIX = Formula(
+    "shuffle-regret-matrix", r"R_T", sp.simplify(_leading * sp.sqrt(MATRIX_SCALE)), Source("sarmasarkar2026", "Theorem 5.1, with kappa-hat", "v2")
+)
+
+REGRET_OPTIMISER = Formula("shuffle-regret-optimiser", r"R_T", sp.simplify(_leading * sp.sqrt(OPTIMISER_SCALE)), OWN)
+
+REGRET_OPTIMISER_PRINTED = Formula(
+    "shuffle-regret-optimiser-printed",
+    r"R_T",
+    sp.simplify(_leading * OPTIMISER_SCALE ** sp.Rational(1, 4)),
+    Source("sarmasarkar2026", "Theorem E.3: the fourth root of nu, where the proof gives the square root", "v2"),
+)
+
+REGRET_WARM_UP = Formula(
+    "shuffle-regret-warm-up",
+    r"R_T",
+    d**2 * T ** sp.Rational(1, 3) * sp.exp(3 * S) * kappa ** sp.Rational(1, 3) / epsilon ** sp.Rational(2, 3),
+    Source("sarmasarkar2026", "Theorem 5.1", "v2"),
 )

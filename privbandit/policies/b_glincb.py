@@ -57,7 +57,7 @@ class BGLinCB(BatchedElimination):
     def gamma(self) -> float:
         R = max(self.reward_bound, self.self_concordance)
         scales = {"R": R, "S": self.S, "T": max(self.horizon, 2), "d": self.d}
-        return float(GAMMA(lambda_=self.lambda_, sigma=self.lambda_, nu=1e-300, **scales))
+        return float(GAMMA(lambda_min=self.lambda_, lambda_max=self.lambda_, nu=1e-300, **scales))
 
     def design_ridge(self, batch: int) -> float:
         return self.lambda_ / self.length(batch)

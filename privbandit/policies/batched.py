@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -205,3 +206,15 @@ def survivors(models: Models, contexts: Array) -> NDArray[np.bool_]:
         best_low = np.where(alive, mean[:, j] - width[:, j], -np.inf).max(axis=1)
         alive &= mean[:, j] + width[:, j] >= best_low[:, None]
     return alive
+
+
+def useful_from(make: Callable[[int], BatchedElimination]) -> int:
+    """The least power of two T at which the policy `make(T)` spends at most half of its rounds in the first batch.
+
+    Below it the theory's warm-up is the whole run and its regret bound says nothing. RuntimeError beyond T = 2^100.
+    """
+    for k in range(101):
+        policy = make(2**k)
+        if 2 * policy.first_length(growth(2**k, policy.batches)) <= 2**k:
+            return 2**k
+    raise RuntimeError("no horizon up to 2^100 leaves the first batch")

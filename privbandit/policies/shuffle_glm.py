@@ -23,6 +23,7 @@ from privbandit.policies.batched import BatchedElimination, BatchState, Models
 from privbandit.policies.ldp_glm import gradient_bound
 from privbandit.spectra import vector_norm
 
+REFERENCE = 10_000  # users at which the width that sizes the first batch is computed: noise hardly depends on it beyond
 UNIT = "one user (context set and reward function)"
 
 
@@ -78,7 +79,7 @@ class ShuffleGLM(BatchedElimination):
 
     @cached_property
     def gamma(self) -> float:
-        return self.protocol(self.horizon, first=False).gamma
+        return self.protocol(min(self.horizon, REFERENCE), first=False).gamma
 
     @cached_property
     def most_batches(self) -> int:
@@ -137,7 +138,7 @@ class ShuffleGLM(BatchedElimination):
 
     def _width(self, least: float, most: float, nu: float) -> float:
         R = max(self.reward_bound, self.self_concordance)
-        return float(GAMMA(R=R, S=self.S, T=max(self.horizon, 2), d=self.d, lambda_=least, sigma=most, nu=nu))
+        return float(GAMMA(R=R, S=self.S, T=max(self.horizon, 2), d=self.d, lambda_min=least, lambda_max=most, nu=nu))
 
     @property
     def ledger(self) -> Ledger:

@@ -4,15 +4,16 @@ import math
 
 import numpy as np
 import pytest
+import sympy as sp
 
 from privbandit.audit.replay import replay
 from privbandit.audit.users import linear
 from privbandit.environments.glm import GLMEnvironment
-from privbandit.formulas.shuffle import BATCH, BATCH_COUNT
+from privbandit.formulas.shuffle import BATCH, BATCH_COUNT, GAMMA, REGRET_MATRIX, REGRET_OPTIMISER, REGRET_OPTIMISER_PRINTED
 from privbandit.links import Logistic, Poisson, Probit
 from privbandit.policies.b_glincb import BGLinCB
 from privbandit.policies.base import choose
-from privbandit.policies.batched import Models, geometric, growth, schedule, survivors
+from privbandit.policies.batched import Models, geometric, growth, schedule, survivors, useful_from
 from privbandit.policies.shuffle_glm import ShuffleGLM
 from privbandit.policies.shuffle_one_sum import ShuffleOneSum
 from privbandit.simulate import simulate
@@ -58,6 +59,35 @@ class TestSchedule:
     def test_first_batch_of_the_theory_exceeds_any_simulated_horizon(self):
         for policy in (BGLinCB(link=LINK, d=3, S=2.0, horizon=5000), ShuffleGLM(link=LINK, d=3, S=2.0, horizon=5000, epsilon=4.0, delta=0.01)):
             assert policy.ends == (5000,)
+
+
+class TestTheory:
+    def test_the_theory_is_vacuous_for_every_horizon_that_can_be_simulated(self):
+        """Logistic, d = 3, S = 1, epsilon = 4: the first batch leaves room from about 10^8 rounds on; probit needs far more."""
+
+        def printed(T, link=Logistic(), S=1.0):
+            return ShuffleGLM(link=link, d=3, S=S, horizon=T, epsilon=4.0, delta=0.02, form="printed")
+
+        assert 10**7 < useful_from(printed) < 10**9
+        assert useful_from(lambda T: printed(T, Probit(), 2.0)) > 10**12
+        assert useful_from(lambda T: BGLinCB(link=LINK, d=1, S=1.0, horizon=T, first_batch=5)) == 16
+
+    def test_exponents_of_the_appendix_contradict_the_theorem(self):
+        """The optimiser enters gamma as sqrt(nu): d^(5/4), epsilon^(-1/2). The printed d^(9/8), epsilon^(-1/4) is its fourth root."""
+
+        def exponent(formula, name):
+            symbol = next(s for s in formula.symbols if s.name == name)
+            return sp.simplify(symbol * sp.diff(sp.log(formula.expression), symbol))
+
+        assert exponent(REGRET_OPTIMISER, "d") == exponent(REGRET_MATRIX, "d") == sp.Rational(5, 4)
+        assert exponent(REGRET_OPTIMISER, "epsilon") == exponent(REGRET_MATRIX, "epsilon") == -sp.Rational(1, 2)
+        assert exponent(REGRET_OPTIMISER_PRINTED, "d") == sp.Rational(9, 8)
+        assert exponent(REGRET_OPTIMISER_PRINTED, "epsilon") == -sp.Rational(1, 4)
+
+    def test_gamma_by_hand(self):
+        value = float(GAMMA(R=1.0, S=2.0, T=100.0, d=3.0, lambda_min=4.0, lambda_max=9.0, nu=2.0))
+        log = math.log(100)
+        assert value == pytest.approx(48 * (math.sqrt(log + 3) + (log + 3) / 2) + 12 + 8)
 
 
 class TestElimination:
