@@ -54,8 +54,8 @@ def test_prints_itself():
 @pytest.mark.parametrize("formula", FORMULAS, ids=lambda f: f.label)
 @pytest.mark.parametrize("value", [0.01, 0.3, 0.9])
 def test_the_privacy_formulas_evaluate_their_expression(formula, value):
-    """Against the printed sympy expression at 50 digits, every symbol at a value of its own."""
-    values = {symbol.name: value * (1 + 0.05 * i) for i, symbol in enumerate(formula.symbols)}
+    """Against the printed sympy expression at 50 digits, every symbol at a value of its own (whole numbers stay whole)."""
+    values = {s.name: float(i + 3) if s.is_integer else value * (1 + 0.05 * i) for i, s in enumerate(formula.symbols)}
     exact = formula.expression.subs({symbol: sp.Rational(values[symbol.name]) for symbol in formula.symbols})
     assert float(formula(**values)) == pytest.approx(float(sp.N(exact, 50)), rel=1e-9, abs=0)
 
