@@ -86,17 +86,19 @@ class SelfWeighted(TwoBlock):
         return Epoch(math.sqrt(lam) * eye, eye / math.sqrt(lam), zero, zero, sums, curvature, zero, eye / lam, curvature)
 
     def exploited(self, epoch: Epoch, released: Array) -> Epoch:
+        """Decode the released sums of the present epoch. Floors and the cap on epochs bind only off the good event of the theorem."""
         d, m = self.d, svec_size(self.d)
         now = released - epoch.snapshot
         increment = smat(now[:, :m], d)
         grown = floor_eigenvalues(np.eye(d) + increment, 0.5)
         J = epoch.root @ grown @ epoch.root
+        J = floor_eigenvalues((J + np.swapaxes(J, 1, 2)) / 2, self.constants.ridge / 2)
         increment = grown - np.eye(d)
         decoded = epoch.decoded + times(epoch.root, now[:, m : m + d] + times(increment, times(epoch.root, epoch.centre)))
         inverse = np.linalg.inv(J)
         curvature = np.maximum(epoch.curvature, released[:, -1] + self.constants.scalar_noise)
         same = epoch._replace(theta=times(inverse, decoded), inverse=inverse, curvature=curvature)
-        due = np.linalg.eigvalsh(grown)[:, -1] > 2
+        due = (np.linalg.eigvalsh(grown)[:, -1] > 2) & (epoch.number < self.constants.epochs)
         return self.renewed(same, due, J, decoded, released) if due.any() else same
 
     def renewed(self, epoch: Epoch, due: Array, J: Array, decoded: Array, released: Array) -> Epoch:
