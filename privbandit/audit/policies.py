@@ -9,11 +9,14 @@ import numpy as np
 from privbandit.audit import checks, users
 from privbandit.audit.base import Audit
 from privbandit.audit.replay import Neighbours, Users
-from privbandit.audit.twins import Peek, Quiet
+from privbandit.audit.twins import Claiming, Peek, Quiet
 from privbandit.features.kernels import SquaredExponential
 from privbandit.features.quadrature import equispaced_features
+from privbandit.ledger import ApproximateDP, Entry, Ledger
 from privbandit.links import Logistic
 from privbandit.mechanisms import TreeMechanism
+from privbandit.policies.algorithm2 import RepairedAlgorithm2
+from privbandit.policies.algorithm2_published import Algorithm2
 from privbandit.policies.base import Policy
 from privbandit.policies.doubling import Doubling
 from privbandit.policies.ldp_glm import LDPGLM
@@ -35,9 +38,9 @@ FEATURES = equispaced_features(SquaredExponential(0.5), 3, 1)
 GLM = {"link": Logistic(), "d": 2, "S": 2.0, **BUDGET}
 
 
-def replayed(name: str, build: Callable[[], Policy], pair: Pair, apart: bool = False) -> Audit:
-    """The replay of a policy on inputs from `pair`; its twins draw a third of the noise, or peek at one raw bit."""
-    twins = (lambda: Quiet(build()), lambda: Peek(build()))
+def replayed(name: str, build: Callable[[], Policy], pair: Pair, apart: bool = False, twins: tuple[Callable[[], Policy], ...] = ()) -> Audit:
+    """The replay of a policy on inputs from `pair`; its twins draw a third of the noise, or peek at one raw bit, unless given."""
+    twins = twins or (lambda: Quiet(build()), lambda: Peek(build()))
     return Audit(f"{name}-replay", "replay", checks.policy_replay(pair, apart), build, twins)
 
 
@@ -72,6 +75,17 @@ def shrunk(T: int, d: int) -> Pair:
     return pair
 
 
+def eager_algorithm2(T: int) -> Policy:
+    """Tuned so that few rounds see both streams, and the estimates that the budget pays for."""
+    return RepairedAlgorithm2(**GLM, horizon=T, caps=(1, 1), growth=1.05, reach=1e-3)
+
+
+def printed_algorithm2() -> Policy:
+    """The algorithm as published, with the guarantee that its paper states: it refits when the served user's contexts are long."""
+    claim = Ledger("one round's user", "joint", (Entry("all releases", ApproximateDP(**BUDGET)),))
+    return Claiming(Algorithm2.printed(**GLM, horizon=8), claim)
+
+
 POLICIES = [
     replayed("private-ucb", lambda: PrivateUCB.calibrated(**BUDGET, K=3, horizon=16), armed(16, 3)),
     attacked("private-ucb", lambda: PrivateUCB.calibrated(8.0, 1e-6, K=2, horizon=8), armed(8, 2, R=1)),
@@ -94,6 +108,8 @@ POLICIES = [
     replayed("shuffle-glm", lambda: ShuffleGLM(**GLM, horizon=16, first_batch=4, rounds=3), linear(16, 2)),
     replayed("shuffle-one-sum", lambda: ShuffleOneSum(**GLM, horizon=16), linear(16, 2)),
     replayed("local-glm", lambda: LDPGLM(**GLM), linear(16, 2)),
+    replayed("algorithm2", lambda: eager_algorithm2(16), linear(16, 2), apart=True),
+    replayed("algorithm2-refresh", lambda: eager_algorithm2(8), shrunk(8, 2), apart=True, twins=(printed_algorithm2,)),
     replayed("gp-joint", lambda: joint_gp_ucb(FEATURES, 16, **BUDGET), linear(16, 1, -1.0)),
     replayed("gp-local", lambda: local_gp_ucb(FEATURES, 16, **BUDGET), linear(16, 1, -1.0)),
 ]

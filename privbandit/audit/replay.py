@@ -4,6 +4,9 @@ One run is recorded. Then one user's contexts and reward function are replaced a
 noised statistic is answered as it was released before. All actions but the changed user's must coincide (that one too under
 central privacy, where everything that happens is to be private), and what the statistics moved, in units of their noise, must cost at most what the ledger claims. The proof that this bounds the
 privacy loss on every transcript is in the book; a replay looks at the transcripts and the neighbours it is given.
+
+Out of reach: noise drawn before the data are seen (`SquareRootFFT`: use `covariance`), noise whose cost is not in proportion to a
+shift (Wishart), and privacy that comes from the shuffle itself (`ShuffledReports`): a replay would price the reports alone.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def matching(name: str | None = None) -> list[str]:
     """Names of the audits called `name`, or `name` and a method ("tree" is tree-covariance, tree-replay, tree-attack); all for None."""
     found = [one for one in AUDITS if name is None or one == name or one == f"{name}-{AUDITS[one].method}"]
     if not found:
-        raise ValueError(f"name must be an audit or its subject, one of {', '.join(AUDITS)}, got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(AUDITS)}, got {name!r}")
     return found
 
 
