@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -108,11 +109,12 @@ def theory_rate(optimiser: NoisyGradientDescent, n: int, d: int, diameter: float
 
 @dataclass(frozen=True)
 class NoisyNewton:
-    """`steps` Newton steps on the released gradient and Hessian of the (quasi-)likelihood.
+    """`steps` Newton steps on released statistics of the (quasi-)likelihood, |theta| <= S.
 
-    A user's leaf in one step is (mu'(z) x x^T, (mu(z) - r) x): the joint leaf of `JOINT_LEAF`, released in one piece.
+    A user's leaf in one step is (mu'(z) x x^T, (r - mu(z) + mu'(z) z) x), z = <x, theta>: Hessian, and Hessian times theta minus gradient.
+    The response has a smaller range than the residual, and the two are released in one piece at the joint sensitivity `JOINT_LEAF`.
 
-    Guarantee: mu-GDP in one user's row with mu = sqrt(D(1, tau) steps) / sigma. Needs rewards in an interval of length `Y`.
+    Guarantee: mu-GDP in one user's row with mu = sqrt(D(1, tau) steps) / sigma, for rewards in the link's (bounded) range.
     """
 
     link: Link
@@ -144,18 +146,18 @@ class NoisyNewton:
     def mu(self) -> float:
         return self.event.mu * math.sqrt(self.steps)
 
-    @property
+    @cached_property
     def units(self) -> tuple[float, float]:
-        """Bounds of the Hessian's weight and of the residual."""
-        low, high = self.link.reward_range(self.S)
-        return self.link.L_mu(self.S), (high - low) / math.sqrt(self.tau)
+        """Bound of the Hessian's weight, and of the response over sqrt(tau)."""
+        return self.link.L_mu(self.S), self.link.leaf_range(self.S) / math.sqrt(self.tau)
 
     def statistics(self, theta: Array, x: Array, r: Array, noise: np.random.Generator) -> tuple[Array, Array]:
-        """Released Hessian (R, d, d) and gradient (R, d) at theta."""
+        """Released Hessian (R, d, d) and response (R, d) at theta."""
         d, z, (W, Y) = x.shape[-1], np.clip(predictions(x, theta), -self.S, self.S), self.units
-        hessian = (self.link.dmu(z)[:, None] @ outer(x))[:, 0] / W
-        gradient = ((self.link.mu(z) - r)[:, None] @ x)[:, 0] / Y
-        released = self.event.release(np.concatenate([hessian, gradient], axis=1), noise)
+        w = self.link.dmu(z)
+        hessian = (w[:, None] @ outer(x))[:, 0] / W
+        response = ((r - self.link.mu(z) + w * z)[:, None] @ x)[:, 0] / Y
+        released = self.event.release(np.concatenate([hessian, response], axis=1), noise)
         m = svec_size(d)
         return W * smat(released[:, :m], d), Y * released[:, m:]
 
@@ -163,8 +165,6 @@ class NoisyNewton:
         """Minimiser over |theta| <= S of the last quadratic model; `ridge` > 0 should exceed the Hessian's noise."""
         theta = start
         for _ in range(self.steps):
-            hessian, gradient = self.statistics(theta, x, r, noise)
-            H = floor_eigenvalues(hessian + ridge * np.eye(x.shape[-1]), ridge / 3)
-            target = (hessian @ theta[:, :, None])[..., 0] - gradient
-            theta = minimise_quadratic(H, target, self.S)
+            hessian, response = self.statistics(theta, x, r, noise)
+            theta = minimise_quadratic(floor_eigenvalues(hessian + ridge * np.eye(x.shape[-1]), ridge / 3), response, self.S)
         return theta

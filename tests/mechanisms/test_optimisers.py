@@ -39,7 +39,7 @@ def minimiser(link, x, r, ridge):
 def test_noise_free_methods_find_the_minimiser(link):
     x, r = data(link, 2, 400, 3, 1.5)
     noise, start = np.random.default_rng(0), np.zeros((2, 3))
-    newton = NoisyNewton(link, S=50.0, steps=12, sigma=0.0).fit(x, r, start, noise, ridge=2.0)
+    newton = NoisyNewton(link, S=8.0, steps=12, sigma=0.0).fit(x, r, start, noise, ridge=2.0)
     descent = NoisyGradientDescent(link, steps=1500, sigma=0.0)
     final = descent.descend(x, r, start, np.full(1500, 0.02), noise, ridge=2.0, average_from=1499)
     for i in range(2):
