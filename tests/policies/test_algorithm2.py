@@ -14,8 +14,9 @@ from privbandit.formulas.algorithm2 import REFRESHES
 from privbandit.links import Linear, Logistic, Probit
 from privbandit.mechanisms import TreeMechanism
 from privbandit.mechanisms.optimisers import NoisyGradientDescent
+from privbandit.mechanisms.published_descent import PrintedDescent
 from privbandit.policies.algorithm2 import RepairedAlgorithm2
-from privbandit.policies.algorithm2_published import Algorithm2, PrintedDescent, generalised_growth
+from privbandit.policies.algorithm2_published import Algorithm2, generalised_growth
 from privbandit.policies.base import choose
 from privbandit.simulate import simulate
 

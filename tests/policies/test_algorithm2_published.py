@@ -16,15 +16,8 @@ from privbandit.linalg import smat
 from privbandit.links import Linear, Logistic, Probit
 from privbandit.mechanisms import TreeMechanism
 from privbandit.mechanisms.optimisers import NoisyGradientDescent
-from privbandit.policies.algorithm2_published import (
-    Algorithm2,
-    CodeDescent,
-    PrintedDescent,
-    Region,
-    generalised_growth,
-    per_call,
-    renyi_rho,
-)
+from privbandit.mechanisms.published_descent import CodeDescent, PrintedDescent, Region, per_call, renyi_rho
+from privbandit.policies.algorithm2_published import Algorithm2, generalised_growth
 from privbandit.policies.base import choose
 from privbandit.simulate import simulate
 
