@@ -40,6 +40,16 @@ class Interval(NamedTuple):
     high: Array
 
 
+def student_interval(values: Array, level: float = 0.95) -> Interval:
+    """Mean over the first axis with a Student interval, for values (R, ...); infinite for R = 1."""
+    R, mean = len(values), values.mean(axis=0)
+    validate.probability("level", level)
+    if R < 2:
+        return Interval(mean, np.full_like(mean, -np.inf), np.full_like(mean, np.inf))
+    half = student.ppf((1 + level) / 2, R - 1) * values.std(axis=0, ddof=1) / np.sqrt(R)
+    return Interval(mean, mean - half, mean + half)
+
+
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """What happened: cumulative pseudo-regret `regret` (R, len(rounds)) after each of `rounds`, and who played where."""
@@ -62,13 +72,8 @@ class Trajectory:
         return self.regret[:, -1]
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Mean over replications with a Student interval, at each of `rounds`; the interval is infinite for one replication."""
-        R = len(self.regret)
-        mean = self.regret.mean(axis=0)
-        if R < 2:
-            return Interval(mean, np.full_like(mean, -np.inf), np.full_like(mean, np.inf))
-        half = student.ppf((1 + validate.probability("level", level)) / 2, R - 1) * self.regret.std(axis=0, ddof=1) / np.sqrt(R)
-        return Interval(mean, mean - half, mean + half)
+        """`student_interval` of the regret at each of `rounds`."""
+        return student_interval(self.regret, level)
 
     def table(self) -> list[dict[str, Any]]:
         """Tidy rows: one per replication and recorded round."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from privbandit import validate
-from privbandit.simulate import Trajectory
+from privbandit.simulate import Array, Interval, Trajectory, student_interval
 
 
 def curves(runs: Sequence[Trajectory]) -> pd.DataFrame:
@@ -30,36 +28,21 @@ def final_regret(
     """
     rows = []
     for run in _some(runs):
-        R, interval = len(run.final), run.interval(level)
         epsilon = run.policy.ledger.epsilon(delta)
-        rows.append(
-            {
-                "setting": setting,
-                "protocol": protocol,
-                "policy": run.policy.name,
-                "epsilon": None if math.isinf(epsilon) else epsilon,
-                "delta": delta,
-                "mean": float(interval.mean[-1]),
-                "std": float(run.final.std(ddof=1)) if R > 1 else None,
-                "ci_low": float(interval.low[-1]) if R > 1 else None,
-                "ci_high": float(interval.high[-1]) if R > 1 else None,
-                "replications": R,
-                "horizon": run.horizon,
-            }
-        )
+        head = {"setting": setting, "protocol": protocol, "policy": run.policy.name}
+        rows.append(head | {"epsilon": None if math.isinf(epsilon) else epsilon, "delta": delta} | ending(run.final, level) | {"horizon": run.horizon})
     return pd.DataFrame(rows)
 
 
-class Difference(NamedTuple):
-    """Mean paired difference with a Student interval."""
+def ending(final: Array, level: float = 0.95) -> dict[str, Any]:
+    """What tables say of final regrets (R,): mean, std, ci_low, ci_high (None for a single replication), replications."""
+    R, (mean, low, high) = len(final), student_interval(final, level)
+    spread = {"std": final.std(ddof=1), "ci_low": low, "ci_high": high} if R > 1 else dict.fromkeys(("std", "ci_low", "ci_high"))
+    return {"mean": float(mean)} | {k: None if v is None else float(v) for k, v in spread.items()} | {"replications": R}
 
-    mean: float
-    low: float
-    high: float
 
-
-def paired_difference(run: Trajectory, baseline: Trajectory, level: float = 0.95) -> Difference:
-    """Final regret of `run` minus that of `baseline`, replication by replication.
+def paired_difference(run: Trajectory, baseline: Trajectory, level: float = 0.95) -> Interval:
+    """Final regret of `run` minus that of `baseline`, replication by replication, with a Student interval.
 
     Both must have met the same contexts and reward draws: same environment, seed, horizon and number of replications. The common
     randomness cancels, so the interval is usually narrower than those of the two means suggest.
@@ -70,12 +53,7 @@ def paired_difference(run: Trajectory, baseline: Trajectory, level: float = 0.95
             raise ValueError(f"baseline must share the run's {field} {ours!r}, got {theirs!r}")
     if len(run.final) != len(baseline.final):
         raise ValueError(f"baseline must have {len(run.final)} replications, got {len(baseline.final)}")
-    gap = run.final - baseline.final
-    R, mean = len(gap), float(gap.mean())
-    if R < 2:
-        return Difference(mean, -math.inf, math.inf)
-    half = float(student.ppf((1 + validate.probability("level", level)) / 2, R - 1) * gap.std(ddof=1) / np.sqrt(R))
-    return Difference(mean, mean - half, mean + half)
+    return student_interval(run.final - baseline.final, level)
 
 
 def write(frame: pd.DataFrame, path: str | Path) -> Path:
@@ -84,7 +62,7 @@ def write(frame: pd.DataFrame, path: str | Path) -> Path:
     validate.one_of("path ending", path.suffix, (".csv", ".parquet"))
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
+        frame.to_csv(path, index=False, lineterminator="\n")
     else:
         frame.to_parquet(path, index=False)
     return path

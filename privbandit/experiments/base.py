@@ -18,7 +18,8 @@ from tqdm import tqdm
 from privbandit import __version__, validate
 from privbandit.environments.base import Environment
 from privbandit.policies.base import Policy
-from privbandit.simulate import Trajectory, simulate
+from privbandit.simulate import Interval, simulate, student_interval
+from privbandit.summary import ending
 
 
 @dataclass(frozen=True)
@@ -85,29 +86,20 @@ class Result:
     rounds: np.ndarray
     regret: np.ndarray
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """What was run, as the first columns of every table."""
+        run = self.run
+        return {"setting": run.setting, "protocol": run.protocol, "policy": run.name, "epsilon": run.epsilon, "delta": run.delta}
+
     def row(self) -> dict[str, Any]:
         """Final cumulative regret, with a 95% Student interval of the mean (null for a single replication)."""
-        final, R = self.regret[:, -1], len(self.regret)
-        low, high = self.band()
-        return {
-            "setting": self.run.setting,
-            "protocol": self.run.protocol,
-            "policy": self.run.name,
-            "epsilon": self.run.epsilon,
-            "delta": self.run.delta,
-            "mean": float(final.mean()),
-            "std": float(final.std(ddof=1)) if R > 1 else None,
-            "ci_low": float(low[-1]) if R > 1 else None,
-            "ci_high": float(high[-1]) if R > 1 else None,
-            "replications": R,
-            "horizon": int(self.rounds[-1]),
-            "worst": float(final.max()),
-        }
+        final = self.regret[:, -1]
+        return self.head | ending(final) | {"horizon": int(self.rounds[-1]), "worst": float(final.max())}
 
-    def band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Pointwise interval of the mean regret curve."""
-        interval = Trajectory(self.run.policy, self.run.environment, self.rounds, self.regret, self.regret, self.rounds, 0).interval(level)
-        return interval.low, interval.high
+    def interval(self, level: float = 0.95) -> Interval:
+        """Pointwise Student interval of the mean regret curve."""
+        return student_interval(self.regret, level)
 
 
 def play(run: Run, replications: int, seed: int, store: Path | None) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from privbandit.environments.actg175 import actg175, table
+from privbandit.environments.actg175 import COVARIATES, actg175, table
 from privbandit.environments.linear import LinearBandit
 from privbandit.experiments.base import Experiment, Run
 from privbandit.mechanisms import SquareRoot, TreeMechanism
@@ -48,7 +48,24 @@ def trial(horizon: int | None) -> Iterator[Run]:
                 yield Run(setting, "replay", policy, world, T, epsilon, DELTA, f"private LinUCB, {word}")
 
 
+def choices(horizon: int | None) -> Iterator[Run]:
+    """What else could have been chosen on ACTG 175: the fixed width, all covariates, the other outcome. Square root only."""
+    patients = len(table()["arms"])
+    T = patients if horizon is None else min(horizon, patients)
+    plain = {"Y": 0.5, "centre": 0.5, "blocks": 4}
+    cases = [(f"width {alpha:g}", (), "cd4 change", alpha) for alpha in (0.03, 0.1, 0.3, 1.0)]
+    cases += [("all covariates", tuple(COVARIATES), "cd4 change", 0.3), ("event-free", (), "event-free", 0.3)]
+    for setting, covariates, outcome, alpha in cases:
+        world = actg175(covariates, outcome)
+        facts = plain | {"d": world.d, "alpha": alpha}
+        yield Run(setting, "replay", Uniform(), world, T)
+        yield Run(setting, "replay", LinUCB(**facts), world, T)
+        for epsilon in EPSILONS:
+            yield Run(setting, "replay", PrivateLinUCB.practical(epsilon, DELTA, horizon=T, **facts), world, T, epsilon, DELTA, "private LinUCB")
+
+
 EXPERIMENTS = (
     Experiment("linear", "regret of private LinUCB against epsilon: square root, tree, published constants", linear, replications=50),
     Experiment("actg175", "an HIV trial replayed: what privacy costs in CD4 cells, by matched actions", trial, replications=100),
+    Experiment("actg175-choices", "the same trial with other widths, all covariates, another outcome", choices, replications=100),
 )

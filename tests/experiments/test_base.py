@@ -91,6 +91,8 @@ def test_rows_and_files(tmp_path):
     lines = (tmp_path / "coin.csv").read_text().splitlines()
     assert len(lines) == 3 and lines[0].startswith("setting,protocol,policy")
     assert len((tmp_path / "coin-curves.csv").read_text().splitlines()) == 2 * 20 + 1
+    ends = (tmp_path / "coin-final.csv").read_text().splitlines()
+    assert len(ends) == 2 * 5 + 1 and float(ends[1].split(",")[-1]) == results[0].regret[0, -1]
     assert (tmp_path / "coin.png").read_bytes()[:4] == b"\x89PNG"
 
 
