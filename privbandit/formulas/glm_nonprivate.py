@@ -7,7 +7,7 @@ from scipy.special import lambertw
 from privbandit.formula import OWN, Formula, Source
 
 d, T, W, R, S, M, L = sp.symbols("d T W R S M L", positive=True)
-lambda_, zeta, kappa, gamma, beta, c, q, threshold = sp.symbols("lambda_ zeta kappa gamma beta c q threshold", positive=True)
+lambda_, zeta, beta, c, q, threshold = sp.symbols("lambda_ zeta beta c q threshold", positive=True)
 log_det, nu, g, n, eta = sp.symbols("log_det nu g n eta", nonnegative=True)
 
 a = 2 + 2 * M * S
@@ -48,10 +48,6 @@ EXPLORATION = Formula(
 )
 """Most rounds in which an arm of length <= 1 can have |x|^2_{V^-1} >= threshold, each of which adds x x' to V = lambda I; 0 if that is
 impossible (the literal expression holds where lambda log(1 + threshold) < 1)."""
-
-PUBLISHED_EXPLORATION = Formula(
-    "published-exploration-count", "n", 8 * d * R**2 * kappa * gamma**2 * sp.log(T), Source("sarmasarkar2026", "Lemma Q.2", "v2")
-)
 
 SWITCHED_REGRET = Formula(
     "few-switches-regret",
