@@ -143,7 +143,10 @@ MATRIX_SCALE, OPTIMISER_SCALE = sp.sqrt(d) / (kappa_star * epsilon), sp.sqrt(d) 
 REGRET_STATISTICAL = Formula("shuffle-regret-statistical", r"R_T", _leading * sp.sqrt(d), Source("sarmasarkar2026", "Theorem 5.1", "v2"))
 
 REGRET_MATRIX = Formula(
-    "shuffle-regret-matrix", r"R_T", sp.simplify(_leading * sp.sqrt(MATRIX_SCALE)), Source("sarmasarkar2026", "Theorem 5.1, with kappa-hat", "v2")
+    "shuffle-regret-matrix",
+    r"R_T",
+    sp.simplify(_leading * sp.sqrt(MATRIX_SCALE)),
+    Source("sarmasarkar2026", "Theorem 5.1, with kappa-hat", "v2"),
 )
 
 REGRET_OPTIMISER = Formula("shuffle-regret-optimiser", r"R_T", sp.simplify(_leading * sp.sqrt(OPTIMISER_SCALE)), OWN)

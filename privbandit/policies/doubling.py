@@ -25,7 +25,7 @@ class DoublingState(NamedTuple):
 class Doubling(Policy):
     """Phase i = 0, 1, .. runs a fresh `make(first * 2^i)` for that many rounds; at most `phases` of them.
 
-    A policy whose regret is O(T^a) for known T pays at most 2^a / (2^a - 1) times as much for not knowing it, plus nothing in privacy.
+    A policy whose regret is O(T^a) for known T pays about 2^a / (2^a - 1) times as much at most for not knowing it, and nothing in privacy.
 
     *Guarantee.* Each user lives in one phase and phases start from nothing, so the whole run spends what the most expensive phase
     spends, in the trust model and unit of `make`'s policies; `ledger` is that phase's. A phase may be a whole private release, which

@@ -124,7 +124,9 @@ class ShuffleLinUCB(LinUCB):
         return BatchMemory(0, counts, zeros)
 
 
-def make_protocol(protocol: str, users: int, d: int, epsilon: float, delta: float, tau: float = 1.0) -> VectorSum | ShuffledReports | PlainSum:
+def make_protocol(
+    protocol: str, users: int, d: int, epsilon: float, delta: float, tau: float = 1.0
+) -> VectorSum | ShuffledReports | PlainSum:
     """The shuffled sum of leaves (svec(x x'), sqrt(tau) y x) with |x| <= 1 and |y| <= 1; a plain sum for epsilon = inf."""
     validate.one_of("protocol", protocol, PROTOCOLS)
     if math.isinf(validate.positive("epsilon", epsilon, allow_inf=True)):

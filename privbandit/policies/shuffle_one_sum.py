@@ -36,7 +36,8 @@ class ShuffleOneSum(BatchedElimination):
     """Batched elimination on one shuffled vector sum a batch (this book).
 
     Batches double, from `first_batch` (default sqrt(T)); released sums add up over batches; arms are eliminated by the latest model
-    with width `bonus` |x|_{H^-1}. `linearisation`, `ridge`, `ridge_min`, `tau`: as in `OneRelease`. epsilon = inf adds nothing and is the policy's own baseline.
+    with width `bonus` |x|_{H^-1}. `linearisation`, `ridge`, `ridge_min`, `tau`: as in `OneRelease`.
+    epsilon = inf adds nothing and is the policy's own baseline.
 
     *Guarantee.* (epsilon, delta)-shuffle DP of one user (context set and reward function), neighbours by replacement, a trusted
     shuffler: each user is in one batch, hence in one vector sum; policies of later batches post-process it. By the billboard lemma

@@ -71,7 +71,8 @@ class TestLDPGLM:
         assert exact < private < 0.5 * uniform
 
     def test_bad_input_is_named(self):
-        for change, message in (({"eta": 0.0}, "eta must be"), ({"link": Poisson()}, "link must have bounded"), ({"delta": 0.0}, "delta must be")):
+        bad = {"eta must be": {"eta": 0.0}, "link must have bounded": {"link": Poisson()}, "delta must be": {"delta": 0.0}}
+        for message, change in bad.items():
             with pytest.raises(ValueError, match=message):
                 self.policy(**change)
 

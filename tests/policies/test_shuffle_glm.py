@@ -57,7 +57,8 @@ class TestSchedule:
         assert geometric(100, 10) == (10, 30, 70, 100) and geometric(5, 10) == (5,) and geometric(1, 1) == (1,)
 
     def test_first_batch_of_the_theory_exceeds_any_simulated_horizon(self):
-        for policy in (BGLinCB(link=LINK, d=3, S=2.0, horizon=5000), ShuffleGLM(link=LINK, d=3, S=2.0, horizon=5000, epsilon=4.0, delta=0.01)):
+        fields = {"link": LINK, "d": 3, "S": 2.0, "horizon": 5000}
+        for policy in (BGLinCB(**fields), ShuffleGLM(**fields, epsilon=4.0, delta=0.01)):
             assert policy.ends == (5000,)
 
 
@@ -201,7 +202,7 @@ class TestShuffleGLM:
             assert np.linalg.eigvalsh(np.linalg.inv(state.models.inverse[:, j])).min() >= protocol.least * (1 - 1e-9)
 
     def test_corrected_confidence_sets_cover_theta(self):
-        """R = 100 runs, seed 8, zeta = 0.05: every model covers theta*; expected misses at most 5, seen none, since the widths are loose."""
+        """R = 100 runs, seed 8, zeta = 0.05: every model covers theta*; at most 5 misses expected, none seen: the widths are loose."""
         policy = self.policy(rounds=None)
         state, theta = run(policy, 100, 8)
         for j, width in enumerate(state.models.width):

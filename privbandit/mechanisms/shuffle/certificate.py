@@ -28,7 +28,7 @@ MARGIN = 1e-9
 
 @lru_cache(maxsize=512)
 def inflation(N: int, shifts: int, tau: float, p: float = 0.5) -> float:
-    """c >= 1 up to rounding: how much more than Gaussian noise of the same variance the worst shift in 1..shifts costs (inf if uncovered)."""
+    """c >= 1 up to rounding: how much more than Gaussian noise of the same variance the worst shift of 1..shifts costs (or inf)."""
     sigma = math.sqrt(N * p * (1 - p))
     reach = (8 - 1.5 * ndtri(tau)) * sigma + 40  # past the last outcome with tail above tau; were it not, `low` = 0 would say inf
     t = np.arange(max(0, math.floor(N * p - reach)), min(N, math.ceil(N * p + reach)) + 1)

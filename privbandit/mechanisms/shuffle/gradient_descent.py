@@ -26,7 +26,8 @@ Array = NDArray[np.float64]
 class ShuffleGradientDescent:
     """`rounds` gradient steps for `users` losses that are `L`-Lipschitz, over the ball of radius `S` in dimension `d`.
 
-    `gradients` is the shuffled sum of one round; give `claim` to state a published theorem in the ledger instead of its certificates. All parameters are public; every iterate is released.
+    `gradients` is the shuffled sum of one round; give `claim` to state a published theorem in the ledger instead of its
+    certificates. All parameters are public; every iterate is released.
 
     Guarantee: one user sends a gradient in every round, so the ledger holds `rounds` adaptive vector sums (trust: shuffle, unit: one
     user's loss, replacement). Users stay online for all rounds. Source: Cheu et al. (2022), Algorithm 7 of Sarmasarkar (v2), with the

@@ -36,7 +36,7 @@ def binomial_shift(N: int, shift: int, epsilon: float, p: float = 0.5) -> float:
 
 
 def binomial_shift_vector(N: int, shift: ArrayLike, epsilon: float, p: float = 0.5) -> float:
-    """The exact delta of D independent Bin(N, p) against the same plus the integer vector `shift`, by enumeration of (N + |shift| + 1)^D points."""
+    """The exact delta of D independent Bin(N, p) against the same plus the integer vector `shift`, by enumeration."""
     shift = np.atleast_1d(np.asarray(shift, dtype=int))
     points = math.prod(N + abs(int(k)) + 1 for k in shift)
     if points > 2e7:

@@ -37,7 +37,9 @@ class ShuffledReports:
         proved = gaussian_shuffled_delta(self.epsilon, self.noise, self.users, self.Delta)
         alone = Ledger("one user", "local", (Entry("report", self.report),)).delta(self.epsilon)
         if min(proved, alone) > self.delta * (1 + 1e-9):
-            raise ValueError(f"noise must be large enough for delta = {self.delta} at epsilon = {self.epsilon}, got {self.noise} which proves {proved:.3g}")
+            raise ValueError(
+                f"noise must be large enough for delta = {self.delta} at epsilon = {self.epsilon}, got {self.noise}: proves {proved:.3g}"
+            )
 
     @classmethod
     def calibrated(cls, users: int, epsilon: float, delta: float, Delta: float) -> ShuffledReports:

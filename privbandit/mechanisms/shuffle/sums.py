@@ -86,7 +86,9 @@ class VectorSum:
         return cls(users, low, high, Delta, finest if step is None else step, bits, slack, p)
 
     @classmethod
-    def ball(cls, users: int, dimension: int, epsilon: float, delta: float, radius: float = 1.0, rounds: int = 1, p: float = 0.5) -> VectorSum:
+    def ball(
+        cls, users: int, dimension: int, epsilon: float, delta: float, radius: float = 1.0, rounds: int = 1, p: float = 0.5
+    ) -> VectorSum:
         """Vectors of L2 norm at most `radius`; `rounds` adaptive sums together are (epsilon, delta)-DP."""
         mu, slack = target(epsilon, delta, validate.positive_int("dimension", dimension) * validate.positive_int("rounds", rounds))
         edge = np.full(dimension, validate.positive("radius", radius))
@@ -94,8 +96,8 @@ class VectorSum:
 
     @classmethod
     def published(cls, users: int, dimension: int, epsilon: float, delta: float, radius: float = 1.0) -> VectorSum:
-        """The constants of Cheu et al. (2022): p = 1/4, grid max(2 sqrt(n), D, 4) over the range, 24e4 g^2 log^2(4 (D^2+1)/delta) / epsilon^2
-        noise bits in all. Refused outside epsilon <= 15, delta < 1/2."""
+        """The constants of Cheu et al. (2022): p = 1/4, grid g = max(2 sqrt(n), D, 4) over the range,
+        24e4 g^2 log^2(4 (D^2+1)/delta) / epsilon^2 noise bits in all. Refused outside epsilon <= 15, delta < 1/2."""
         if not 0 < epsilon <= 15 or not 0 < delta < 0.5:
             raise ValueError(f"epsilon must be in (0, 15] and delta in (0, 1/2), got {epsilon} and {delta}")
         g = grid_points(validate.positive_int("users", users), validate.positive_int("dimension", dimension))
@@ -261,7 +263,7 @@ class ScalarSum:
 
     @classmethod
     def published(cls, users: int, grid: int, epsilon: float, delta: float, L: float = 1.0, p: float = 0.5) -> ScalarSum:
-        """n b p = 90 g^2 log(2/delta) / epsilon^2, refused for grid = 1 (where it is false for large epsilon), epsilon > 15 or delta >= 1/2."""
+        """n b p = 90 g^2 log(2/delta) / epsilon^2, refused for grid = 1 (false at large epsilon), epsilon > 15, delta >= 1/2."""
         if validate.positive_int("grid", grid) < 2 or not 0 < epsilon <= 15 or not 0 < delta < 0.5:
             raise ValueError(f"grid must be >= 2, epsilon in (0, 15] and delta in (0, 1/2), got {grid}, {epsilon} and {delta}")
         return cls(users, grid, math.ceil(float(SCALAR_BITS(g=grid, epsilon=epsilon, delta=delta)) / (users * p)), L, p)

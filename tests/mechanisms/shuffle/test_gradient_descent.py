@@ -42,7 +42,7 @@ def test_excess_is_within_both_bounds(ridge):
     assert np.all(excess > -1e-6)
     assert excess.mean() <= optimiser.mean_excess < optimiser.excess(1e-3)
     assert excess.max() <= optimiser.excess(1e-3)
-    uphill = ShuffleGradientDescent.run(optimiser, lambda t: -(LINK.mu(np.einsum("rnd,rd->rn", x, t)) - r)[..., None] * x, 60, np.random.default_rng(1))
+    uphill = optimiser.run(lambda t: -(LINK.mu(np.einsum("rnd,rd->rn", x, t)) - r)[..., None] * x, 60, np.random.default_rng(1))
     assert np.mean(loss(x, r, uphill, ridge) - best) > 2 * max(excess.mean(), 1e-3)
 
 
@@ -53,7 +53,7 @@ def test_whole_transcript_is_within_budget():
 
 
 def test_published_constants_spend_their_budget_by_advanced_composition():
-    """rounds * epsilon_0 summed in quadrature stays within epsilon: sqrt(2 T log(2/delta)) epsilon_0 + T epsilon_0 (e^epsilon_0 - 1) <= epsilon."""
+    """sqrt(2 T log(2/delta)) e + T e (exp(e) - 1) <= epsilon for the round's budget e, and the deltas add up to delta."""
     published = ShuffleGradientDescent.published(500, 2, 1.0, 1.0, 1e-3, most_rounds=50)
     event, T = published.gradients.event, published.rounds
     spent = np.sqrt(2 * T * np.log(2 / 1e-3)) * event.epsilon + T * event.epsilon * np.expm1(event.epsilon)
@@ -80,7 +80,7 @@ def test_implicit_ridge_is_a_contraction_where_the_explicit_step_oscillates():
 
 
 def test_long_gradients_are_clipped():
-    """A user who reports a gradient of length 1000 moves the sum as one of length 1 does: same noise, outputs differ by at most eta 2 L + rounding."""
+    """A user who reports a gradient of length 1000 moves the sum as one of length 1 does: at most eta (L + rounding)."""
     optimiser = ShuffleGradientDescent.calibrated(50, 2, 5.0, 4.0, 1e-2, rounds=2)
     quiet, loud = np.zeros((1, 50, 2)), np.zeros((1, 50, 2))
     loud[0, 0] = [1000.0, 0.0]
