@@ -250,6 +250,64 @@ def check_confidence(policy):
 test_exploitation_block = check_confidence
 
 
+class _Unclipped(TwoBlock):
+    """Linearises where the exploitation block points, wherever the exploration block is."""
+
+    def linearisation_point(self, z, z_o):
+        return np.clip(z, -self.S, self.S)
+
+
+def _two_block_by_hand(p, x, u):
+    """Arms (T,) and final sums (V, P, H, Z) of the chapter's two cases, one scalar at a time."""
+    o, k, d, link = p.explore_constants, p.constants, p.d, p.link
+    V, H, P, Z, arms = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d), []
+    for arms_now, uniform in zip(x, u, strict=True):
+        Winv, Hinv = np.linalg.inv(p.problem.c * V + o.ridge * np.eye(d)), np.linalg.inv(H + k.ridge * np.eye(d))
+        theta_o, theta = Winv @ P, Hinv @ Z
+        gamma = [o.gamma * math.sqrt(a @ Winv @ a) for a in arms_now]
+        if max(gamma) > k.Delta:
+            i = int(np.argmax(gamma))
+        else:
+            upper = [a @ theta + 2 * k.radius * math.sqrt(a @ Hinv @ a) + k.drift * np.linalg.norm(Hinv @ a) for a in arms_now]
+            i = int(np.argmax([min(a @ theta_o + g, h) for a, g, h in zip(arms_now, gamma, upper, strict=True)]))
+        a, z_o = arms_now[i], arms_now[i] @ theta_o
+        r = float(uniform < link.mu(a[0]))
+        if max(gamma) > k.Delta:
+            z = min(p.S, max(-p.S, z_o))
+            V, P = V + np.outer(a, a), P + (p.problem.c * z - link.mu(z) + r) * a
+        else:
+            z = min(p.S, max(-p.S, min(z_o + k.Delta, max(z_o - k.Delta, a @ theta))))
+            w = link.dmu(z)
+            H, Z = H + w * np.outer(a, a), Z + (r - link.mu(z) + w * z) * a
+        arms.append(i)
+    return np.array(arms), H, Z
+
+
+@claim("two-block-algorithm", subject=TwoBlock, mutants={"no-clip-to-the-other-block": _Unclipped})
+def check_algorithm(policy):
+    """One run, seed 5; theta* = e_1; scaled thresholds, so that it explores first and exploits later."""
+    rng, T = np.random.default_rng(5), 120
+    x = rng.standard_normal((T, 3, 2))
+    x /= np.maximum(1, np.linalg.norm(x, axis=-1, keepdims=True))
+    u, scale = rng.random(T), Scale(gamma=0.05, beta=0.01, drift=0.01, Delta=1.5, ridge=0.01)
+    p = policy(Logistic(), d=2, S=1.0, horizon=T, epsilon=math.inf, delta=1e-5, scale=scale)
+    state, arms, explored = p.init(1, rng), [], 0
+    for t in range(T):
+        state, action = p.act(state, x[t][None], rng)
+        explored += int(state.exploring[0])
+        a = x[t][action]
+        state = p.update(state, a, (u[t] < p.link.mu(a[:, 0])).astype(float), rng)
+        arms.append(action[0])
+    by_hand, H, Z = _two_block_by_hand(p, x, u)
+    assert 10 < explored < T - 10
+    assert np.array_equal(arms, by_hand)
+    theta = np.linalg.solve(H + p.constants.ridge * np.eye(2), Z)
+    assert np.allclose(state.exploit.theta[0], theta, rtol=1e-9)
+
+
+test_two_block_algorithm = check_algorithm
+
+
 def _small_radius(p, nu):
     e = two_block.exploit(p, nu)
     return e._replace(Delta=2 * e.Delta)
