@@ -110,7 +110,8 @@ def calibrate(
     if mechanism == "gp":
         from privbandit.gp.report import calibrate_gp
 
-        return calibrate_gp(epsilon=epsilon, delta=delta, horizon=horizon, kernel=kernel, lengthscale=lengthscale)
+        asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon, "kernel": kernel, "lengthscale": lengthscale}
+        return asked | calibrate_gp(**asked)
     if mechanism == "shuffle-vector":
         from privbandit.mechanisms.shuffle.report import calibrate_vector
 
