@@ -356,7 +356,7 @@ test_finite = check_finite
 
 
 @claim(
-    "elliptical-potential",
+    "gp-potential",
     subject=POTENTIAL_CONSTANT,
     mutants={"constant one": lambda lambda_min: 1.0, "half": lambda lambda_min: POTENTIAL_CONSTANT(lambda_min=lambda_min) / 2},
 )
