@@ -9,7 +9,8 @@ S, Y, sigma, sigma_r, epsilon, delta, zeta = sp.symbols("S Y sigma sigma_r epsil
 log_det = sp.Symbol("log_det", real=True)
 lambda_min, lambda_max = sp.symbols("lambda_min lambda_max", positive=True)
 kappa = sp.Symbol("kappa", nonnegative=True)
-N = sp.Symbol("N", positive=True)
+N, beta, gap = sp.symbols("N beta gap", positive=True)
+error, scale = sp.symbols("error scale", nonnegative=True)
 
 RADIUS = Formula(
     "linucb-radius",
@@ -54,3 +55,32 @@ ELIMINATION_ERROR = Formula(
     sp.sqrt(sp.log(8 * K * t**2 / zeta) / (2 * N)),
     Source("sajed2019", "epochs of the private successive elimination"),
 )
+
+LARGEST_WIDTH = Formula(
+    "linucb-largest-width",
+    r"\bar\beta_T",
+    sigma_r * sp.sqrt(2 * sp.log(1 / zeta) + d * sp.log(lambda_max / lambda_min + T / (d * lambda_min))) + S * sp.sqrt(lambda_max) + kappa,
+    OWN,
+)
+"""The width of `RADIUS` at its largest: on the good event the released matrix has trace at most T + d lambda_max."""
+
+POTENTIAL = Formula(
+    "elliptical-potential",
+    r"\sum_t \lVert x_t\rVert^2",
+    d * sp.log(1 + T / (d * lambda_min)) / (lambda_min * sp.log(1 + 1 / lambda_min)),
+    OWN,
+)
+"""Bound on the squared bonuses of T unit vectors, each in the inverse of lambda_min I plus the vectors before it."""
+
+LINEAR_REGRET = Formula("linucb-regret", r"\mathrm{Reg}_T", 2 * beta * sp.sqrt(T * POTENTIAL.expression), OWN)
+
+UCB_REGRET = Formula("private-ucb-regret", r"\mathrm{Reg}_T(a)", 8 * sp.log(T) / gap + 6 * error + 4 * gap, OWN)
+"""Of one arm with gap `gap`; `error` bounds the noise of its two statistics."""
+
+ELIMINATION_REGRET = Formula(
+    "private-elimination-regret",
+    r"\mathrm{Reg}_T(a)",
+    sp.Rational(128, 3) * sp.log(8 * K * t**2 / zeta) / gap + 32 * scale * sp.log(4 * K * t**2 / zeta) + gap * t,
+    OWN,
+)
+"""Of one arm with gap `gap`, Laplace noise of scale `scale`; t = 1 + floor(log2(1 / gap)) is the epoch at whose end it has gone."""
