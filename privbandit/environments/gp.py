@@ -102,5 +102,8 @@ class GaussianProcessBandit(Environment):
     def step(self, state: World, contexts: Array, action: NDArray[np.intp], rng: np.random.Generator) -> Feedback:
         values = np.take_along_axis(state.functions.values, state.offered, axis=1)
         mean = values[np.arange(len(action)), action]
-        reward = mean + self.noise * (2 * rng.random(len(action)) - 1)
-        return Feedback(reward, values.max(axis=1) - mean)
+        return Feedback(mean + self.reward_noise(rng.random(len(action))), values.max(axis=1) - mean)
+
+    def reward_noise(self, uniform: Array) -> Array:
+        """Reward noise from uniform numbers in [0, 1), of the same shape."""
+        return self.noise * (2 * uniform - 1)

@@ -6,8 +6,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,11 @@ class Run:
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.policy.name)
+
+    def record(self, replications: int, seed: int) -> dict[str, np.ndarray]:
+        """Play; the fields of the `Result`: rounds (n,), regret (R, n), and any further numbers (R,) by name."""
+        found = simulate(self.policy, self.environment, horizon=self.horizon, replications=replications, seed=seed, progress=False)
+        return {"rounds": found.rounds, "regret": found.regret}
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,17 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The recorded regret of one run: `rounds` (n,) and `regret` (R, n)."""
+    """The recorded regret of one run: `rounds` (n,) and `regret` (R, n); `more` holds further numbers (R,) that a kind of run reports."""
 
     run: Run
     rounds: np.ndarray
     regret: np.ndarray
+    more: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Run, rounds: np.ndarray, regret: np.ndarray, **more: np.ndarray) -> Result:
+        """From the arrays of `Run.record`."""
+        return cls(run, rounds, regret, more)
 
     @property
     def head(self) -> dict[str, Any]:
@@ -93,9 +104,10 @@ class Result:
         return {"setting": run.setting, "protocol": run.protocol, "policy": run.name, "epsilon": run.epsilon, "delta": run.delta}
 
     def row(self) -> dict[str, Any]:
-        """Final cumulative regret, with a 95% Student interval of the mean (null for a single replication)."""
+        """Final cumulative regret, with a 95% Student interval of the mean (null for a single replication), and the means of `more`."""
         final = self.regret[:, -1]
-        return self.head | ending(final) | {"horizon": int(self.rounds[-1]), "worst": float(final.max())}
+        means = {name: float(np.mean(values)) for name, values in self.more.items()}
+        return self.head | ending(final) | {"horizon": int(self.rounds[-1]), "worst": float(final.max())} | means
 
     def interval(self, level: float = 0.95) -> Interval:
         """Pointwise Student interval of the mean regret curve."""
@@ -107,11 +119,11 @@ def play(run: Run, replications: int, seed: int, store: Path | None) -> Result:
     path = None if store is None else store / f"{_key(run, replications, seed)}.npz"
     if path is not None and path.exists():
         with np.load(path) as data:
-            return Result(run, data["rounds"], data["regret"])
-    trajectory = simulate(run.policy, run.environment, horizon=run.horizon, replications=replications, seed=seed, progress=False)
+            return Result.of(run, **data)
+    arrays = run.record(replications, seed)
     if path is not None:
-        _write(path, rounds=trajectory.rounds, regret=trajectory.regret)
-    return Result(run, trajectory.rounds, trajectory.regret)
+        _write(path, **arrays)
+    return Result.of(run, **arrays)
 
 
 def _key(run: Run, replications: int, seed: int) -> str:

@@ -31,7 +31,9 @@ def _curve(result: Result) -> list[dict[str, Any]]:
 
 
 def _ends(result: Result) -> list[dict[str, Any]]:
-    return [result.head | {"replication": r, "regret": value} for r, value in enumerate(result.regret[:, -1])]
+    ends = {"regret": result.regret[:, -1]} | dict(result.more)
+    shared = result.head | {"horizon": int(result.rounds[-1])}
+    return [shared | {"replication": r} | {name: values[r] for name, values in ends.items()} for r in range(len(result.regret))]
 
 
 def _picture(path: Path, name: str, results: list[Result]) -> None:

@@ -122,7 +122,7 @@ class Game:
         values = self.functions.values
         chosen = best_offered(self.band.upper, offered)
         mean = np.take_along_axis(values, chosen, axis=1)
-        counts = self.tally.add(chosen, mean + self.environment.noise * (2 * uniform - 1))
+        counts = self.tally.add(chosen, mean + self.environment.reward_noise(uniform))
         gaps = np.take_along_axis(values, best_offered(values, offered), axis=1) - mean
         self.regret += gaps.sum(axis=1)
         self.widths += np.sum(counts * self.band.summand, axis=1)
