@@ -206,6 +206,35 @@ class Unclipped(PrivateLinUCB):
         return leaf
 
 
+@claim("private-linucb-algorithm", subject=PrivateLinUCB, mutants={"bonus reads the exact matrix": ExactWidth, "rewards not clipped": Unclipped})
+def check_algorithm(kind):
+    """Actions of the policy against the printed steps with plain inverses, same noise; rewards beyond the clip, features beyond the ball."""
+    rng, T, R, d = np.random.default_rng(11), 30, 8, 3
+    contexts, rewards = 0.5 * rng.uniform(-1, 1, (T, R, 4, d)), rng.normal(0, 3, (T, R))
+    contexts[:, :, 0] *= 4  # one arm at most is shrunk: two of length 1 would tie in the first round
+    for epsilon in (1.0, 100.0):
+        policy = kind.practical(epsilon, 1e-6, d=d, horizon=T, alpha=2.0)
+        mine, theirs = np.random.default_rng(12), np.random.default_rng(12)
+        state, sums, prefix = policy.init(R, mine), policy.mechanism.init(R, 9, theirs), np.zeros((R, 9))
+        for x, r in zip(contexts, rewards):
+            x = x / np.maximum(1, np.linalg.norm(x, axis=-1, keepdims=True))
+            expected = []
+            for one, released in zip(x, prefix):
+                values, Q = np.linalg.eigh(smat(released[:6], d) + policy.shift * np.eye(d))
+                V = Q @ np.diag(np.maximum(values, policy.ridge)) @ Q.T
+                theta = np.linalg.solve(V, released[6:] / policy.weight)
+                expected.append(np.argmax([v @ theta + 2.0 * np.sqrt(v @ np.linalg.solve(V, v)) for v in one]))
+            action = policy.act(state, x, None)[1]
+            assert np.array_equal(action, expected)
+            chosen = x[np.arange(R), action]
+            state = policy.update(state, chosen, r, mine)
+            leaf = np.concatenate([outer(chosen), policy.weight * np.clip(r, -1, 1)[:, None] * chosen], axis=1)
+            sums, prefix = policy.mechanism.release(sums, leaf, theirs)
+
+
+test_algorithm = check_algorithm
+
+
 class ThirdOfNoise:
     @staticmethod
     def practical(*values, **fields):
