@@ -289,7 +289,7 @@ test_gaussian = check_gaussian
 
 
 @claim(
-    "wishart-loss",
+    "wishart-one-dimension",
     subject=certified_mu,
     mutants={"nine tenths": lambda n, tau: 0.9 * certified_mu(n, tau), "Gaussian noise of the same variance": lambda n, tau: (2 * n) ** -0.5},
 )
