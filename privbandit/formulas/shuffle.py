@@ -17,11 +17,11 @@ SARMASARKAR = Source("sarmasarkar2026", "Section 5", "v2")
 # Sums -------------------------------------------------------------------------------------------------------------------------------
 
 BIT_SUM_FLIPS = Formula(
-    "shuffle-bit-published", r"nq", 64 * sp.log(4 / delta) / epsilon**2, Source(CHEU19, "Theorem 3.1 (sufficient, not necessary)")
+    "shuffle-bit-published", r"nq", 64 * sp.log(4 / delta) / epsilon**2, Source(CHEU19, "bit sum (quoted at second hand; sufficient, not necessary)")
 )
 
 BIT_SUM_VARIANCE = Formula(
-    "shuffle-bit-variance", r"\operatorname{Var}", n * (q / 2) * (1 - q / 2) / (1 - q) ** 2, Source(CHEU19, "Section 3, computed")
+    "shuffle-bit-variance", r"\operatorname{Var}", n * (q / 2) * (1 - q / 2) / (1 - q) ** 2, Source(CHEU19, "bit sum, computed")
 )
 
 SCALAR_BITS = Formula(
@@ -77,7 +77,7 @@ PGD_STEP_EPSILON = Formula(
     "shuffle-pgd-epsilon",
     r"\varepsilon_0",
     epsilon / (2 * sp.sqrt(2 * T * sp.log(2 / delta))),
-    Source("dwork2014", "Theorem 3.20 (advanced composition); covers epsilon up to about 8"),
+    Source("dwork2014", "Theorem 3.20 (advanced composition); basic for few rounds; epsilon <= 8 log(3/2) log(2/delta)"),
 )
 
 PGD_STEP = Formula("shuffle-pgd-step", r"\eta", S / sp.sqrt(T * (n**2 * L**2 + d * sigma**2)), OWN)

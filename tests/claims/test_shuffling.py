@@ -274,26 +274,33 @@ def check_coalition(delta):
 test_coalition = check_coalition
 
 
-def play(rule, bits, q):
-    """Exact law of all actions but user 0's: two batches of two users; the second batch acts on the first count (a broadcast)."""
+def play(rule, bits, q, shared=False):
+    """Exact law of both counts and all actions but user 0's: two batches of two users; the second batch acts on the first count (a
+    broadcast). `shared`: user 1's action shows the noisy bit that user 1 sends."""
     law = {}
     keep = [q / 2 + (1 - q) * b for b in bits]
     for sent in itertools.product((0, 1), repeat=4):
         weight = math.prod(r if s else 1 - r for s, r in zip(sent, keep, strict=True))
         first, both = sum(sent[:2]), (sum(sent[:2]), sum(sent[2:]))
-        seen = (rule[1][0, 0, bits[1]], *(rule[j][first, 0, bits[j]] for j in (2, 3)), rule[4][both[0], both[1], 0])
+        own = sent[1] if shared else bits[1]
+        seen = (*both, rule[1][0, 0, own], *(rule[j][first, 0, bits[j]] for j in (2, 3)))
         law[seen] = law.get(seen, 0.0) + weight
     return law
 
 
 def honest(bits, q, rng):
-    return play(rng.integers(0, 3, (5, 3, 3, 2)), bits, q)
+    return play(rng.integers(0, 3, (4, 3, 3, 2)), bits, q)
 
 
 def schedule_speaks(bits, q, rng):
     """User 0's raw bit decides who comes second."""
     order = (bits[0], bits[1], *(bits[2:] if bits[0] else bits[:1:-1]))
-    return play(np.broadcast_to(np.arange(2), (5, 3, 3, 2)), order, q)
+    return play(np.broadcast_to(np.arange(2), (4, 3, 3, 2)), order, q)
+
+
+def one_coin_for_both(bits, q, rng):
+    """User 1's action and message share their coin."""
+    return play(rng.integers(0, 3, (4, 3, 3, 2)), bits, q, shared=True)
 
 
 def refresh_on_raw_data(bits, q, rng):
@@ -301,9 +308,9 @@ def refresh_on_raw_data(bits, q, rng):
     return {(*key, bits[0]): weight for key, weight in honest(bits, q, rng).items()}
 
 
-@claim("shuffle-implies-joint", subject=honest, mutants={"schedule from raw data": schedule_speaks, "refresh on raw data": refresh_on_raw_data})
+@claim("shuffle-implies-joint", subject=honest, mutants={"schedule from raw data": schedule_speaks, "refresh on raw data": refresh_on_raw_data, "one coin for action and message": one_coin_for_both})
 def check_joint(actions):
-    """200 random rules; user 0 sits in one batch of two, so the sequence of views has the delta of that batch."""
+    """200 random rules, actions and counts jointly; user 0 sits in one batch of two, so the sequence of views has the delta of that batch."""
     q, rng = 0.6, np.random.default_rng(3)
     for seed in range(200):
         others = tuple(rng.integers(0, 2, 3))

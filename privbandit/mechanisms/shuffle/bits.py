@@ -23,7 +23,7 @@ class BitSum:
 
     Guarantee: (epsilon, delta(epsilon))-DP of the shuffled messages for replacement of one user's bit (trust: shuffle), exact: the
     maximum over every number of ones among the others. Each user alone is protected by randomised response at
-    epsilon = log((2 - flip) / flip) even against the shuffler. Source: Cheu et al. (2019), Section 3.
+    epsilon = log((2 - flip) / flip) even against the shuffler. Source: Cheu et al. (2019), the bit sum.
     """
 
     users: int
