@@ -46,12 +46,13 @@ class ClaimRole(SphinxRole):
 
 
 class ClaimsTable(SphinxDirective):
-    """``{claims-table} chapter``: the claims of one chapter."""
+    """``{claims-table} chapter``: the claims of one chapter, folded, since the table is longer than what it stands above."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        return [self.table(self.arguments[0], anchors=False)]
+        title = "Claims of this chapter, and how each is checked"
+        return [nodes.admonition("", nodes.title(title, title), self.table(self.arguments[0], anchors=False), classes=["dropdown"])]
 
     def table(self, chapter: str, anchors: bool) -> nodes.table:
         claims = [claim for claim in self.env.app.claims.values() if claim.chapter == chapter]
