@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -66,11 +67,13 @@ def _modules(subject: Any) -> set[str]:
         return _modules(subject.func)
     if inspect.ismodule(subject):
         return {subject.__name__}
-    holders = {name for name, module in list(sys.modules.items()) if name.startswith("privbandit.") and _holds(module, subject)}
     own = getattr(subject, "__module__", None) or type(subject).__module__
-    names = {own} if inspect.isroutine(subject) or inspect.isclass(subject) or not holders else holders
-    return {name for name in names if name.startswith("privbandit.")}
+    if not (inspect.isroutine(subject) or inspect.isclass(subject)):
+        own = next((name for name, module in sorted(sys.modules.items()) if name.startswith("privbandit.") and _assigns(module, subject)), own)
+    return {own} if own.startswith("privbandit.") else set()
 
 
-def _holds(module: Any, subject: Any) -> bool:
-    return any(value is subject for value in vars(module).values())
+def _assigns(module: Any, subject: Any) -> bool:
+    """Whether `subject` is a constant that this module defines, not one that it imports."""
+    names = {name for name, value in list(vars(module).items()) if value is subject}
+    return bool(names) and any(re.search(rf"^{name}\b.*=", inspect.getsource(module), re.MULTILINE) for name in names)
