@@ -21,7 +21,7 @@ from privbandit.links import Link
 from privbandit.mechanisms.optimisers import Array, NoisyGradientDescent, predictions
 from privbandit.mechanisms.published_descent import PrintedDescent, Region
 from privbandit.mechanisms.tree import Node, TreeMechanism, TreeState
-from privbandit.policies.algorithm2_published import Algorithm2, State
+from privbandit.policies.algorithm2_published import Algorithm2, State, generalised_growth
 from privbandit.policies.base import Policy, choose
 
 SHORT = 0.9
@@ -112,7 +112,9 @@ def warmed_up(policy: Algorithm2, R: int, noise: np.random.Generator, theta: Arr
     state = state._replace(trees=trees, V=V, H=H, history=(history, empty), rows=np.array([np.full(R, 2.0 * n), np.zeros(R)]))
     every = np.arange(R)
     theta_o = policy.refit(0, every, state, noise)
-    return policy, state._replace(theta_o=theta_o, calls=np.array([np.full(R, 2 * n), np.zeros(R, dtype=int)]))
+    due = generalised_growth(H, state.H_tau) > policy.growth  # by the tree's noise alone
+    state = state._replace(theta_o=theta_o, calls=np.array([np.full(R, 2 * n), np.zeros(R, dtype=int)]), due=due)
+    return policy, policy.prepared(state, noise)
 
 
 def advanced(tree: TreeMechanism, R: int, steps: int, leaf: Array, noise: np.random.Generator) -> TreeState:
