@@ -86,6 +86,8 @@ def check_chain(subject):
     assert len(data) == 984
     assert (data.regret <= data.width_sum).all() and (data.width_sum <= data.bound * (1 + 1e-6)).all()
     assert (data.misses == 0).all() and (data.excess <= 0).all()
+    says = data.bound < 2 * data.horizon * (1 - 1e-6)  # elsewhere the second inequality holds by construction
+    assert says.sum() == 456 and (data.width_sum <= 0.8 * data.bound)[says].all()
     again = [run for run in rates(2**10) if run.name in {"not private", "local"}]
     assert len(again) == 4
     for run in again:
