@@ -271,6 +271,21 @@ def check_mix(make):
 test_mix = check_mix
 
 
+@claim("figure1b-order", subject=OneRelease, mutants={"tangent": partial(OneRelease, linearisation=Tangent()), "tree": partial(OneRelease, mechanism=TreeMechanism)})
+def check_figure1b(make):
+    """n = 50 runs a cell, seed 1; standard errors 2 to 5% of the means."""
+    setting = "probit-d5-S3"
+    world = GLMEnvironment(LINK, 5, 20, 3.0)
+    assert replays(make(LINK, 5, 3.0, T, 2.0, 0.02), world, "figure1b", setting, "honest", ONE, 2.0, 0.02)
+    for epsilon, limit in ((2.0, 56), (8.0, 31)):
+        code, fixed, one = (ends("figure1b", setting, "published", name, epsilon, 0.02).mean() for name in (CODE, FIXED, ONE))
+        assert fixed <= code / 5 and one <= code / 15
+        assert ends("figure1b", setting, "honest", ONE, epsilon, 0.02).mean() <= limit
+
+
+test_figure1b = check_figure1b
+
+
 @claim(
     "realised-refreshes",
     subject=RepairedAlgorithm2,
