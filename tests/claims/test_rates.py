@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from privbandit.experiments.gp import LongRun, rates
+from privbandit.experiments.gp import LongRun, rates, surface
 
 from .claim import claim
 
@@ -175,3 +175,29 @@ test_trend_interval = check_slopes
 def test_a_power_law_has_its_exponent():
     table = pd.DataFrame([[3 * T**0.7 for T in (16.0, 64.0, 256.0)]], columns=[16.0, 64.0, 256.0])
     assert slopes(table)[0] == pytest.approx(0.7)
+
+def surface_shares():
+    """95% intervals of the regret at epsilon = 1 over the mean of a uniform choice."""
+    table = pd.read_csv(FOLDER.parent / "gp-surface" / "gp-surface.csv")
+    uniform = table[table.policy == "uniform"]["mean"].item()
+    part = table[table.epsilon == 1].set_index("policy")
+    return {name: (row.ci_low / uniform, row.ci_high / uniform) for name, row in part.iterrows()}
+
+
+def as_if_blocks_were_free():
+    return surface_shares() | {"square root, moments, blocks of 64": (0.16, 0.18)}
+
+
+@claim("surface-cost", subject=(surface_shares, surface), mutants={"cost of no privacy": (as_if_blocks_were_free, surface)})
+def check_surface(subject):
+    """The stored intervals; the non-private row at T = 2^16 is played again and agrees to 1e-5."""
+    shares = subject[0]()
+    for name, low, high in (("square root, moments, blocks of 64", 0.45, 0.55), ("tree", 0.70, 0.76), ("local", 0.8, 2.0)):
+        assert low <= shares[name][0] <= shares[name][1] <= high
+    table = pd.read_csv(FOLDER.parent / "gp-surface" / "gp-surface.csv")
+    (plain,) = [run for run in subject[1](None) if run.name == "not private"]
+    again = plain.record(12, 1)["regret"][:, 0].mean()
+    assert abs(again / table[table.policy == "not private"]["mean"].item() - 1) < 1e-5
+
+
+test_surface_cost = check_surface
