@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import pkgutil
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -14,7 +13,7 @@ import privbandit
 from privbandit import validate
 from privbandit.accounting import gaussian_mu
 from privbandit.formula import Formula
-from privbandit.ledger import Gaussian, Guarantee, Ledger
+from privbandit.ledger import Entry, Gaussian, Ledger
 from privbandit.mechanisms import PREFIX_SUMS
 from privbandit.mechanisms.base import PrefixSums
 from privbandit.policies.base import Policy
@@ -123,13 +122,12 @@ def calibrate(
     if trust == "local" and neighbours != "replace":
         raise ValueError(f"neighbours must be 'replace' in the local model, got {neighbours!r}")
     if mechanism == "gaussian":
-        sigma = Gaussian(sensitivity, sensitivity / mu).sigma
+        sigma = sensitivity / mu
         result |= {"sigma": sigma, "max_std": sigma, "mean_std": sigma}
+        entries = (Entry("release", Gaussian(sensitivity, sigma)),)
     else:
         sums = PREFIX_SUMS[mechanism].calibrated(horizon, mu, sensitivity)
         result |= {"sigma": sums.sigma, "max_std": sums.max_std, "mean_std": sums.mean_std}
         entries = sums.entries
-        ledger = Ledger("one increment", trust, entries, neighbours)
-        assert math.isclose(ledger.mu, mu, rel_tol=1e-9)
-    guarantee = Guarantee(epsilon, delta, trust, "one increment", neighbours)
+    guarantee = Ledger("one increment", trust, entries, neighbours).guarantee(delta)
     return result | {"guarantee": str(guarantee)}
