@@ -41,9 +41,9 @@ class RSGLinCB(Policy):
 
     Defaults are the theory's, with l = log(T / zeta) and M the larger of the reward range and the self-concordance constant:
     lambda = d l / M^2, gamma = 25 M S sqrt(d l), beta = 4 sqrt(d l), threshold = 1 / (gamma^2 kappa M^2), c = 1. `explore` False leaves
-    out criterion I, theta_o and the elimination, and weights by theta_tau: no guarantee, small regret. theta_tau is fitted over
-    |theta| <= S. Both estimates come from `RunningFit`, within M `reach`^2 of the
-    exact ones. Linear in T up to the fits at the log T switches. Privacy: none.
+    out criterion I, theta_o and the elimination, and weights by theta_tau: no guarantee, small regret. Both estimates are fitted over
+    |theta| <= S, as the theorem asks, by `RunningFit`, within M `reach`^2 of the exact ones. Linear in T up to the fits at the log T
+    switches. Privacy: none.
     """
 
     link: Link
@@ -124,7 +124,7 @@ class RSGLinCB(Policy):
     def _catch_up(self, state: RSState, due: NDArray[np.bool_]) -> RSState:
         if not due.any():
             return state
-        exploration = state.exploration.refresh(self.link, self.lambda_, due=due, reach=self.reach)
+        exploration = state.exploration.refresh(self.link, self.lambda_, due=due, radius=self.S, reach=self.reach)
         return state._replace(exploration=exploration, stale=state.stale & ~due)
 
     def update(self, state: RSState, x: Array, reward: Array, noise: np.random.Generator) -> RSState:

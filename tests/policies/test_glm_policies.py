@@ -170,7 +170,7 @@ def rs_loop(x, u, theta_star, kappa=4.0, lam=0.5, gamma=0.6, beta=0.4, threshold
         data[explore][1].append(float(u[t] < sigma(a @ theta_star)))
         if explore:
             V = V + np.outer(a, a)
-            theta_o = mle_slowly(np.array(data[True][0]), np.array(data[True][1]), lam, theta_o)
+            theta_o = mle_slowly(np.array(data[True][0]), np.array(data[True][1]), lam, theta_o, radius=S)
         else:
             H = H + sigma(a @ theta_o) * sigma(-a @ theta_o) / np.e * np.outer(a, a)
     return arms
@@ -208,6 +208,14 @@ def test_rs_test_instance_visits_every_branch():
     _, state = batched_arms(policy, fixed_game())
     explored = state.exploitation.history.n - (np.abs(state.exploitation.history.x).sum(axis=2) > 0).sum(axis=1)
     assert np.all(explored >= 5) and np.all(explored <= T - 20) and np.all(state.switches >= 2)
+
+
+def test_both_rs_estimates_stay_in_the_ball():
+    """S = 0.5 with |theta*| = 2: both fits want to leave the ball, and end on the sphere."""
+    policy = RSGLinCB(Logistic(), D, 0.5, T, kappa=4.0, lambda_=0.5, gamma=0.6, beta=0.4, threshold=0.1, c=0.5)
+    _, state = batched_arms(policy, fixed_game())
+    for fit in (state.exploration, state.exploitation):
+        np.testing.assert_allclose(np.linalg.norm(fit.theta, axis=1), 0.5, rtol=1e-6)
 
 
 def test_proximal_step_solves_its_problem():
