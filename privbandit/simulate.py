@@ -18,7 +18,7 @@ from privbandit.environments.base import Environment
 from privbandit.policies.base import Policy, choose
 
 Array = NDArray[np.float64]
-BLOCK = 50  # replications played in one numpy pass; fixed, so that the number of jobs never changes a number
+BLOCK = 50  # replications played in one numpy pass
 
 
 class Streams(NamedTuple):
@@ -129,20 +129,23 @@ def simulate(
     jobs: int = 1,
     progress: bool | None = None,
     rounds: Sequence[int] | None = None,
+    block: int = BLOCK,
 ) -> Trajectory:
     """Play `replications` independent runs of `horizon` rounds and return their regret.
 
-    `seed` fixes everything; the same seed gives every policy the same contexts and reward draws, and the numbers do not depend on
+    `seed` and `block` fix everything; they give every policy the same contexts and reward draws, and the numbers do not depend on
     `jobs` (processes). `rounds` are the rounds at which the curve is recorded (default: about 200, evenly spaced).
-    `progress` shows a bar (default: only on a terminal).
+    `progress` shows a bar (default: only on a terminal). `block` replications are played in one numpy pass: more take less time
+    each and more memory.
     """
     horizon = validate.positive_int("horizon", horizon)
     replications = validate.positive_int("replications", replications)
     seed, jobs = validate.positive_int("seed", seed, at_least=0), validate.positive_int("jobs", jobs)
+    block = validate.positive_int("block", block)
     at = record_rounds(horizon) if rounds is None else np.unique(np.asarray(rounds, dtype=np.int64))
     if not at.size or at[0] < 1 or at[-1] != horizon:
         raise ValueError(f"rounds must lie in 1..{horizon} and end with {horizon}, got {rounds!r}")
-    sizes = [min(BLOCK, replications - done) for done in range(0, replications, BLOCK)]
+    sizes = [min(block, replications - done) for done in range(0, replications, block)]
     seeds = np.random.SeedSequence(seed).spawn(len(sizes))
     bar = sys.stderr.isatty() if progress is None else progress
     work = (delayed(_block)(policy, environment, at, R, s, bar and jobs == 1) for R, s in zip(sizes, seeds, strict=True))

@@ -102,6 +102,20 @@ def test_jobs_change_nothing():
     assert one.regret.shape == (2 * BLOCK + 7, 15)
 
 
+def test_block_says_how_many_replications_are_played_at_once():
+    sizes = []
+
+    class Sized(Uniform):
+        def init(self, R, noise):
+            sizes.append(R)
+            return super().init(R, noise)
+
+    found = simulate(Sized(), LinearBandit(K=3, d=2), horizon=4, replications=25, seed=5, block=10)
+    assert sizes == [10, 10, 5] and found.regret.shape == (25, 4)
+    with pytest.raises(ValueError, match="block must be a whole number >= 1, got 0"):
+        simulate(Uniform(), LinearBandit(K=3, d=2), horizon=4, replications=25, seed=5, block=0)
+
+
 def test_policies_share_contexts_and_rewards():
     """Same seed: whatever is played, the same contexts appear and the same draw decides the reward."""
     shown = {}
