@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib
 import pandas as pd
+from matplotlib.rcsetup import cycler
 
 from privbandit.experiments.base import Result
 from privbandit.summary import write as write_table
@@ -40,17 +41,20 @@ def _picture(path: Path, name: str, results: list[Result]) -> None:
     """Mean cumulative regret with 95% intervals, one panel a setting and protocol."""
     from matplotlib.figure import Figure
 
+    colours, dashes = matplotlib.rcParams["axes.prop_cycle"], cycler(linestyle=["-", "--", ":", "-."])
     panels: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         panels.setdefault((result.run.setting, result.run.protocol), []).append(result)
-    with matplotlib.rc_context({"axes.grid": True, "grid.alpha": 0.3}):
-        figure = Figure(figsize=(7, 4.2 * len(panels)), layout="constrained")
-        for axes, ((setting, protocol), members) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels.items(), strict=True):
+    with matplotlib.rc_context({"axes.grid": True, "grid.alpha": 0.3, "axes.prop_cycle": dashes * colours}):
+        heights = [max(4.2, 0.8 + 0.21 * len(members)) for members in panels.values()]  # inches: room for the legend
+        figure = Figure(figsize=(11, sum(heights)), layout="constrained")
+        rows = figure.subplots(len(panels), squeeze=False, height_ratios=heights)[:, 0]
+        for axes, ((setting, protocol), members) in zip(rows, panels.items(), strict=True):
             for result in members:
                 mean, low, high = result.interval()
                 private = "" if result.run.epsilon is None else f", ε={result.run.epsilon:g}, δ={result.run.delta:.2g}"
                 (line,) = axes.plot(result.rounds, mean, label=f"{result.run.name}{private}")
-                axes.fill_between(result.rounds, low, high, color=line.get_color(), alpha=0.2, lw=0)
+                axes.fill_between(result.rounds, low, high, color=line.get_color(), alpha=min(0.2, 2 / len(members)), lw=0)
             axes.set(title=f"{name}: {setting} ({protocol})", xlabel="round", ylabel="cumulative regret")
-            axes.legend(fontsize="small")
+            axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
         figure.savefig(path, dpi=150)

@@ -19,7 +19,7 @@ block, size = (sp.Symbol(name, positive=True, integer=True) for name in ("block"
 
 HERMITE_ERROR = Formula(
     "hermite-error",
-    r"\epsilon",
+    r"\eta",
     d * sp.factorial(n) / sp.factorial(2 * n) * l ** (-2 * n),
     Source("privbandit", "error term of Gauss quadrature; telescoping over coordinates"),
     stable=lambda d, lengthscale, n: d * np.exp(gammaln(np.add(n, 1)) - gammaln(np.multiply(2, n) + 1) - 2 * n * np.log(lengthscale)),
@@ -27,7 +27,7 @@ HERMITE_ERROR = Formula(
 
 PUBLISHED_HERMITE_ERROR = Formula(
     "hermite-error-published",
-    r"\epsilon",
+    r"\eta",
     d * 2 ** (d - 1) / (sp.sqrt(2) * n**n) * (sp.E / (4 * l**2)) ** n,
     Source("mutny2018", "quadrature Fourier features, error theorem"),
     stable=lambda d, lengthscale, n: d * np.exp((d - 1.5) * np.log(2) + n * (1 - np.log(n) - np.log(4) - 2 * np.log(lengthscale))),
@@ -72,7 +72,7 @@ WIDTH_SUM = Formula(
     OWN,
 )
 
-MISSPECIFICATION = Formula("private-gp-misspecification", r"2BT\sqrt{\epsilon}", 2 * B * T * sp.sqrt(error), OWN)
+MISSPECIFICATION = Formula("private-gp-misspecification", r"2BT\sqrt{\eta}", 2 * B * T * sp.sqrt(error), OWN)
 
 JOINT_SENSITIVITY = Formula(
     "gram-vector-sensitivity",
