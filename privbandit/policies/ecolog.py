@@ -41,7 +41,8 @@ class ECOLog(Policy):
 
     `as_coded` follows public code where it departs: it adds the bonus to mu(<x, theta>), computes theta_bar from the updated theta (so
     from the reward, which the martingale argument does not allow), and subtracts the norm |theta - theta_bar|_W where the
-    online-learning argument subtracts its square: the radius is then no proven bound. Privacy: none.
+    online-learning argument subtracts its square: the radius is then no proven bound. `width` multiplies the radius in the index: 1 is the
+    theory's, with less no guarantee is claimed. Privacy: none.
     """
 
     d: int
@@ -49,10 +50,12 @@ class ECOLog(Policy):
     zeta: float = 0.05
     lambda_: float = 3.0
     as_coded: bool = False
+    width: float = 1.0
     name: str = "ECOLog"
 
     def __post_init__(self) -> None:
         validate.positive_int("d", self.d), validate.positive("S", self.S), validate.probability("zeta", self.zeta)
+        validate.nonnegative("width", self.width)
         if validate.positive("lambda_", self.lambda_) < LEAST_RIDGE:
             raise ValueError(f"lambda_ must be >= 2 / log 2 = {LEAST_RIDGE:.3f}, got {self.lambda_!r}")
 
@@ -75,7 +78,7 @@ class ECOLog(Policy):
     def act(self, state: ECOLogState, contexts: Array, rng: np.random.Generator) -> tuple[ECOLogState, NDArray[np.intp]]:
         value = (contexts @ state.theta[:, :, None])[..., 0]
         value = _LINK.mu(value) if self.as_coded else value
-        return state, argmax(value + self.radius(state)[:, None] * np.sqrt(quadratic(contexts, state.W_inv)))
+        return state, argmax(value + self.width * self.radius(state)[:, None] * np.sqrt(quadratic(contexts, state.W_inv)))
 
     def update(self, state: ECOLogState, x: Array, reward: Array, noise: np.random.Generator) -> ECOLogState:
         theta = proximal_step(state.theta, state.W, state.W_inv, x, 1.0, reward, self.S)

@@ -40,7 +40,8 @@ class GLMUCB(Policy):
 
     The estimate is refreshed every round by `RunningFit`, within `reach`^2 of the exact one. With `project` an estimate outside
     |theta| <= S is replaced by the point of the ball whose mean responses are nearest in the V^-1 norm, linearised at the estimate.
-    L = sup mu', kappa = 1 / min mu' on |z| <= S unless given. Quadratic in T at worst. Privacy: none.
+    L = sup mu', kappa = 1 / min mu' on |z| <= S unless given. `width` multiplies the bonus: 1 is the theory's, with less no guarantee is
+    claimed. Quadratic in T at worst. Privacy: none.
     """
 
     link: Link
@@ -55,13 +56,14 @@ class GLMUCB(Policy):
     log_t: bool = True
     project: bool = True
     reach: float = 0.02
+    width: float = 1.0
     name: str = "GLM-UCB"
 
     def __post_init__(self) -> None:
         validate.positive_int("d", self.d), validate.positive("S", self.S), validate.probability("zeta", self.zeta)
         validate.positive_int("horizon", self.horizon), validate.one_of("bonus", self.bonus, BONUSES), validate.positive("reach", self.reach)
         set_defaults(self, lambda_=float(self.d), kappa=1 / self.link.c_mu(self.S))
-        validate.positive("kappa", self.kappa)
+        validate.positive("kappa", self.kappa), validate.nonnegative("width", self.width)
         set_defaults(self, penalty=self.lambda_ / self.kappa)
         validate.positive("lambda_", self.lambda_), validate.positive("penalty", self.penalty)
         validate.positive("sub-Gaussian constant of the link", sub_gaussian(self.link, self.S))
@@ -77,8 +79,8 @@ class GLMUCB(Policy):
         fit = RunningFit.init(R, self.d, self.penalty)
         return GLMUCBState(0, self.lambda_ * eye, eye / self.lambda_, np.zeros(R), fit, fit.theta)
 
-    def width(self, state: GLMUCBState) -> Array | float:
-        """The factor of |x|_{V^-1}: scalar or (R,)."""
+    def radius(self, state: GLMUCBState) -> Array | float:
+        """The theory's factor of |x|_{V^-1}: scalar or (R,)."""
         L, d = self.link.L_mu(self.S), self.d
         if self.bonus == "self-normalised":
             noise = sub_gaussian(self.link, self.S) * np.sqrt(2 * np.log(1 / self.zeta) + state.log_det)
@@ -90,8 +92,8 @@ class GLMUCB(Policy):
 
     def act(self, state: GLMUCBState, contexts: Array, rng: np.random.Generator) -> tuple[GLMUCBState, NDArray[np.intp]]:
         value = self.link.mu((contexts @ state.theta[:, :, None])[..., 0])
-        width = np.asarray(self.width(state))[..., None]
-        return state, argmax(value + width * np.sqrt(quadratic(contexts, state.V_inv)))
+        bonus = self.width * np.asarray(self.radius(state))[..., None]
+        return state, argmax(value + bonus * np.sqrt(quadratic(contexts, state.V_inv)))
 
     def update(self, state: GLMUCBState, x: Array, reward: Array, noise: np.random.Generator) -> GLMUCBState:
         fit = state.fit.update(self.link, x, reward, self.penalty, reach=self.reach)

@@ -1,5 +1,7 @@
 """GLM baselines: arms against slow literal loops, guarantees on simulated data, and the known order of regrets."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import NonlinearConstraint, minimize
@@ -105,13 +107,13 @@ def in_ball_minimum(loss, d, radius, start):
     return minimize(loss, start, method="SLSQP", constraints=[ball], options={"ftol": 1e-15, "maxiter": 300}).x
 
 
-def ecolog_loop(x, u, theta_star, lam=3.0):
+def ecolog_loop(x, u, theta_star, lam=3.0, width=1.0):
     W, theta, excess, arms = lam * np.eye(D), np.zeros(D), 0.0, []
     b = Logistic().b
     for t in range(1, len(x) + 1):
         log = np.log(2 * np.sqrt(1 + t / (4 * lam)) / ZETA)
         radius = np.sqrt(2 * lam * S**2 + (1 + S) ** 2 * (np.sqrt(lam) / 2 + 2 / np.sqrt(lam) * log) + excess)
-        index = [a @ theta + radius * np.sqrt(a @ np.linalg.solve(W, a)) for a in x[t - 1]]
+        index = [a @ theta + width * radius * np.sqrt(a @ np.linalg.solve(W, a)) for a in x[t - 1]]
         arms.append(int(np.argmax(index)))
         a = x[t - 1][arms[-1]]
         r = float(u[t - 1] < sigma(a @ theta_star))
@@ -176,26 +178,20 @@ def rs_loop(x, u, theta_star, kappa=4.0, lam=0.5, gamma=0.6, beta=0.4, threshold
     return arms
 
 
-class SmallBonus(GLMUCB):
-    """The loop's bonus at a fiftieth, so that 60 rounds are decided by the estimate and not by the bonus alone."""
-
-    def width(self, state):
-        return 0.02 * super().width(state)
-
-
 @pytest.mark.parametrize(
     ("policy", "loop"),
     [
         (GLOC(Logistic(), D, S, ZETA), gloc_loop),
         (OL2M(D, S, ZETA), ol2m_loop),
         (ECOLog(D, S, ZETA), ecolog_loop),
-        (SmallBonus(Logistic(), D, S, T, ZETA, project=False, reach=1e-4), glm_ucb_loop),
+        (ECOLog(D, S, ZETA, width=0.1), partial(ecolog_loop, width=0.1)),
+        (GLMUCB(Logistic(), D, S, T, ZETA, project=False, reach=1e-4, width=0.02), glm_ucb_loop),
         (RSGLinCB(Logistic(), D, S, T, ZETA, kappa=4.0, lambda_=0.5, gamma=0.6, beta=0.4, threshold=0.1, c=0.5), rs_loop),
     ],
-    ids=["GLOC", "OL2M", "ECOLog", "GLM-UCB", "RS-GLinCB"],
+    ids=["GLOC", "OL2M", "ECOLog", "ECOLog, width 0.1", "GLM-UCB, width 0.02", "RS-GLinCB"],
 )
 def test_plays_the_arms_of_a_literal_loop(policy, loop):
-    """180 arms each. RS keeps theta_o within 4e-4 of the exact fit, so two arms may differ there; elsewhere none."""
+    """180 arms each. GLM-UCB has a fiftieth of its bonus, so that 60 rounds are decided by the estimate too. RS keeps theta_o within 4e-4 of the exact fit, so two arms may differ there; elsewhere none."""
     game = fixed_game()
     got, _ = batched_arms(policy, game)
     want = loop_arms(loop, game)
@@ -388,6 +384,8 @@ def test_oracle_has_no_regret():
         (lambda: GLOC(Poisson(), 2, 1.0), "sigma must"),
         (lambda: GLMUCB(Poisson(), 2, 1.0, 10), "sub-Gaussian"),
         (lambda: GLMUCB(Logistic(), 2, 1.0, 10, bonus="none"), "bonus must"),
+        (lambda: GLMUCB(Logistic(), 2, 1.0, 10, width=np.nan), "width must"),
+        (lambda: ECOLog(2, 1.0, width=-1.0), "width must"),
         (lambda: ECOLog(2, 1.0, lambda_=1.0), "lambda_ must"),
         (lambda: ECOLog(2, 1.0, zeta=1.0), "zeta must"),
         (lambda: OL2M(2, 1.0, lambda_=0.0), "lambda_ must"),
