@@ -18,9 +18,11 @@ from privbandit.mechanisms import TreeMechanism
 from privbandit.policies.algorithm2 import RepairedAlgorithm2
 from privbandit.policies.algorithm2_published import Algorithm2
 from privbandit.policies.base import Policy
+from privbandit.policies.best_of_both import BestOfBoth
 from privbandit.policies.doubling import Doubling
 from privbandit.policies.ldp_glm import LDPGLM
 from privbandit.policies.ldp_linucb import LDPLinUCB
+from privbandit.policies.linear_self_weighted import LinearSelfWeighted
 from privbandit.policies.noisy_gp_ucb import joint_gp_ucb, local_gp_ucb
 from privbandit.policies.one_release import OneRelease
 from privbandit.policies.private_elimination import PrivateElimination
@@ -105,6 +107,8 @@ POLICIES = [
     replayed("two-block-explore", lambda: TwoBlock(**GLM, horizon=16), linear(16, 2)),
     replayed("two-block-exploit", lambda: TwoBlock(**GLM, horizon=16, scale=Scale(gamma=1e-6)), linear(16, 2)),
     replayed("self-weighted", lambda: SelfWeighted(**GLM, horizon=16, scale=Scale(gamma=1e-6)), linear(16, 2)),
+    replayed("best-of-both", lambda: BestOfBoth(**GLM, horizon=16, scale=Scale(gamma=1e-6)), linear(16, 2)),
+    replayed("linear-self-weighted", lambda: LinearSelfWeighted(**BUDGET, d=2, S=1.0, horizon=16), linear(16, 2, -2.0)),
     replayed("shuffle-glm", lambda: ShuffleGLM(**GLM, horizon=16, first_batch=4, rounds=3), linear(16, 2)),
     replayed("shuffle-one-sum", lambda: ShuffleOneSum(**GLM, horizon=16), linear(16, 2)),
     replayed("local-glm", lambda: LDPGLM(**GLM), linear(16, 2)),

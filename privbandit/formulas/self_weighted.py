@@ -34,6 +34,8 @@ REGRET = _own(
     "R_J",
     a_1 * sp.sqrt(SLOPE * T / kappa_star + 2 * n_O + Omega_0 + SLOPE * M * C * b_p) + C * b_p + SLOPE * M * a_1**2,
 )
+LINEAR_REGRET = _own("linear-regret", "R_T", C * (RADIUS.expression + b_p))
+"""Linear rewards: the potential times the last radius, at Omega = max(T, Omega_0)."""
 
 
 class Weighted(NamedTuple):
@@ -79,7 +81,7 @@ def weighted(p: Problem, nu: float) -> Weighted:
     return Weighted(
         ridge=ridge,
         drift=DRIFT(E=epochs, n_Z=n_Z, lambda_=ridge, S=p.S),
-        Delta=THRESHOLD(M=p.M, q1=growth, D_J=dimension),
+        Delta=THRESHOLD(M=p.M, q1=growth, D_J=dimension) if p.M > 0 else math.inf,
         dimension=dimension,
         epochs=epochs,
         ell=ell,
@@ -97,3 +99,14 @@ def weighted_regret(p: Problem, nu: float, kappa_star: float) -> float:
     C = POTENTIAL(q1=k.growth, D_J=k.dimension)
     slope = C * 1.67 * 4.66 * math.sqrt(2 * k.ell)
     return REGRET(a_1=slope, T=p.T, kappa_star=kappa_star, n_O=k.scalar_noise, Omega_0=k.floor, M=p.M, C=C, b_p=k.drift)
+
+
+def linear(d: int, T: float, S: float, zeta: float, tau: float) -> Problem:
+    """Linear rewards <x, theta*> + e with |e| <= 1: slope 1, no curvature, |reward| <= 1 + S."""
+    return Problem(d, T, S, zeta, c=1.0, L=1.0, M=0.0, Y=1 + S, Y_o=1 + S, tau=tau)
+
+
+def linear_regret(p: Problem, nu: float) -> float:
+    """Regret of the linear corollary, with probability 1 - 5/16 zeta, for p = `linear(...)`."""
+    k = weighted(p, nu)
+    return LINEAR_REGRET(C=POTENTIAL(q1=k.growth, D_J=k.dimension), Omega=max(p.T, k.floor), ell=k.ell, b_p=k.drift)

@@ -18,7 +18,7 @@ from privbandit.estimators.ball import project
 from privbandit.formulas import self_weighted as theory
 from privbandit.linalg import floor_eigenvalues, outer, quadratic, smat, svec_size
 from privbandit.policies.base import Array
-from privbandit.policies.two_block import TwoBlock
+from privbandit.policies.two_block import Exploitation, LeastSquares, Scale, TwoBlock, scaled
 
 
 class Epoch(NamedTuple):
@@ -46,6 +46,77 @@ def times(M: Array, v: Array) -> Array:
     return (M @ v[..., None])[..., 0]
 
 
+def scaled_weighted(k: theory.Weighted, s: Scale) -> theory.Weighted:
+    k = scaled(k, s)
+    return k._replace(clip=theory.CLIP(lambda_=k.ridge), width=s.beta)
+
+
+@dataclass(frozen=True)
+class WeightedLeastSquares(LeastSquares):
+    """The self-weighted block: leaves whitened by what was released and normalised, responses centred at an earlier estimate."""
+
+    constants: theory.Weighted
+
+    @cached_property
+    def units(self) -> Array:
+        p = self.problem
+        # rho needs the noise level, which needs the mechanism, not the units
+        bounds = [p.L * self.constants.clip, theory.response_range(p.L, p.S, p.Y) / math.sqrt(p.tau), math.sqrt(3) * p.L]
+        return np.repeat(bounds, [svec_size(p.d), p.d, 1])
+
+    def init(self, R: int) -> Epoch:
+        lam, d = self.constants.ridge, self.problem.d
+        eye, zero = np.tile(np.eye(d), (R, 1, 1)), np.zeros((R, d))
+        sums, curvature = np.zeros((R, self.units.size)), np.zeros(R)
+        return Epoch(math.sqrt(lam) * eye, eye / math.sqrt(lam), zero, zero, sums, curvature, zero, eye / lam, curvature)
+
+    def read(self, epoch: Epoch, released: Array) -> Epoch:
+        """Decode the released sums of the present epoch. Floors and the cap on epochs bind only off the good event of the theorem."""
+        d, m = self.problem.d, svec_size(self.problem.d)
+        now = released - epoch.snapshot
+        increment = smat(now[:, :m], d)
+        grown = floor_eigenvalues(np.eye(d) + increment, 0.5)
+        J = epoch.root @ grown @ epoch.root
+        J = floor_eigenvalues((J + np.swapaxes(J, 1, 2)) / 2, self.constants.ridge / 2)
+        increment = grown - np.eye(d)
+        decoded = epoch.decoded + times(epoch.root, now[:, m : m + d] + times(increment, times(epoch.root, epoch.centre)))
+        inverse = np.linalg.inv(J)
+        same = epoch._replace(theta=times(inverse, decoded), inverse=inverse, curvature=self.curvature(epoch, released))
+        due = (np.linalg.eigvalsh(grown)[:, -1] > 2) & (epoch.number < self.constants.epochs)
+        return self.renewed(same, due, J, decoded, released) if due.any() else same
+
+    def renewed(self, epoch: Epoch, due: Array, J: Array, decoded: Array, released: Array) -> Epoch:
+        """A new epoch in the replications where the matrix has doubled; decided from released sums before the next user comes."""
+        forward, backward = root(J)
+        new = epoch._replace(
+            root=forward,
+            whitening=backward,
+            decoded=decoded,
+            centre=project(epoch.theta, J, self.problem.S),
+            snapshot=released,
+            number=epoch.number + 1,
+        )
+        return Epoch(*(np.where(due.reshape(-1, *(1,) * (a.ndim - 1)), a, b) for a, b in zip(new, epoch, strict=True)))
+
+    def curvature(self, epoch: Epoch, released: Array) -> Array:
+        """An upper bound (R,) of the sum of weights that never falls."""
+        return np.maximum(epoch.curvature, released[:, -1] + self.constants.scalar_noise)
+
+    def upper(self, epoch: Epoch, contexts: Array) -> Array:
+        radius = self.constants.radius(epoch.curvature)
+        return np.einsum("rkd,rd->rk", contexts, epoch.theta) + radius[:, None] * np.sqrt(quadratic(contexts, epoch.inverse))
+
+    def leaf(self, epoch: Epoch, z_o: Array, x: Array, reward: Array) -> Array:
+        z = self.linearisation_point(np.einsum("rd,rd->r", x, epoch.theta), z_o)
+        w = self.link.dmu(z)
+        white = times(epoch.whitening, x)
+        length = np.linalg.norm(white, axis=1)
+        phi = white / np.where(length > 0, length, 1.0)[:, None]
+        response = reward - self.link.mu(z) + w * (z - np.einsum("rd,rd->r", x, epoch.centre))
+        matrix = (w * np.minimum(length, self.constants.clip))[:, None] * outer(phi)
+        return np.concatenate([matrix, response[:, None] * phi, np.where(length > 0, w, 0.0)[:, None]], axis=1)
+
+
 @dataclass(frozen=True)
 class SelfWeighted(TwoBlock):
     """`TwoBlock` with a self-weighted exploitation block (this book): every term in epsilon and kappa is polylogarithmic in T.
@@ -64,66 +135,8 @@ class SelfWeighted(TwoBlock):
 
     @cached_property
     def constants(self) -> theory.Weighted:
-        k, s = theory.weighted(self.problem, self.sums.max_std), self.scale
-        ridge = k.ridge * s.ridge
-        return k._replace(ridge=ridge, clip=theory.CLIP(lambda_=ridge), drift=k.drift * s.drift, Delta=k.Delta * s.Delta, width=s.beta)
+        return scaled_weighted(theory.weighted(self.problem, self.sums.max_std), self.scale)
 
     @cached_property
-    def response_range(self) -> float:
-        return theory.response_range(self.problem.L, self.S, self.problem.Y)
-
-    def exploit_units(self) -> Array:
-        L = self.problem.L
-        # rho needs the noise level, which needs the mechanism, not the units
-        bounds = [L * self.constants.clip, self.response_range / math.sqrt(self.tau), math.sqrt(3) * L]
-        return np.repeat(bounds, [svec_size(self.d), self.d, 1])
-
-    def exploit_init(self, R: int) -> Epoch:
-        lam, d = self.constants.ridge, self.d
-        eye, zero = np.tile(np.eye(d), (R, 1, 1)), np.zeros((R, d))
-        sums = np.zeros((R, svec_size(d) + d + 1))
-        curvature = np.zeros(R)
-        return Epoch(math.sqrt(lam) * eye, eye / math.sqrt(lam), zero, zero, sums, curvature, zero, eye / lam, curvature)
-
-    def exploited(self, epoch: Epoch, released: Array) -> Epoch:
-        """Decode the released sums of the present epoch. Floors and the cap on epochs bind only off the good event of the theorem."""
-        d, m = self.d, svec_size(self.d)
-        now = released - epoch.snapshot
-        increment = smat(now[:, :m], d)
-        grown = floor_eigenvalues(np.eye(d) + increment, 0.5)
-        J = epoch.root @ grown @ epoch.root
-        J = floor_eigenvalues((J + np.swapaxes(J, 1, 2)) / 2, self.constants.ridge / 2)
-        increment = grown - np.eye(d)
-        decoded = epoch.decoded + times(epoch.root, now[:, m : m + d] + times(increment, times(epoch.root, epoch.centre)))
-        inverse = np.linalg.inv(J)
-        curvature = np.maximum(epoch.curvature, released[:, -1] + self.constants.scalar_noise)
-        same = epoch._replace(theta=times(inverse, decoded), inverse=inverse, curvature=curvature)
-        due = (np.linalg.eigvalsh(grown)[:, -1] > 2) & (epoch.number < self.constants.epochs)
-        return self.renewed(same, due, J, decoded, released) if due.any() else same
-
-    def renewed(self, epoch: Epoch, due: Array, J: Array, decoded: Array, released: Array) -> Epoch:
-        """A new epoch in the replications where the matrix has doubled; decided from released sums before the next user comes."""
-        forward, backward = root(J)
-        new = epoch._replace(
-            root=forward,
-            whitening=backward,
-            decoded=decoded,
-            centre=project(epoch.theta, J, self.S),
-            snapshot=released,
-            number=epoch.number + 1,
-        )
-        return Epoch(*(np.where(due.reshape(-1, *(1,) * (a.ndim - 1)), a, b) for a, b in zip(new, epoch, strict=True)))
-
-    def upper(self, epoch: Epoch, contexts: Array) -> Array:
-        radius = self.constants.radius(epoch.curvature)
-        return np.einsum("rkd,rd->rk", contexts, epoch.theta) + radius[:, None] * np.sqrt(quadratic(contexts, epoch.inverse))
-
-    def exploit_leaf(self, epoch: Epoch, z_o: Array, x: Array, reward: Array) -> Array:
-        z = self.linearisation_point(np.einsum("rd,rd->r", x, epoch.theta), z_o)
-        w = self.link.dmu(z)
-        white = times(epoch.whitening, x)
-        length = np.linalg.norm(white, axis=1)
-        phi = white / np.where(length > 0, length, 1.0)[:, None]
-        response = reward - self.link.mu(z) + w * (z - np.einsum("rd,rd->r", x, epoch.centre))
-        matrix = (w * np.minimum(length, self.constants.clip))[:, None] * outer(phi)
-        return np.concatenate([matrix, response[:, None] * phi, np.where(length > 0, w, 0.0)[:, None]], axis=1)
+    def block(self) -> Exploitation:
+        return WeightedLeastSquares(self.link, self.problem, self.constants)

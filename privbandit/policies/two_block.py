@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,84 @@ def least_squares(sums: Array, ridge: float, d: int) -> Block:
     return Block((inverse @ sums[:, m : m + d, None])[..., 0], inverse)
 
 
+def check_parameters(policy: Any) -> None:
+    """What every policy of blocks asks of its public parameters."""
+    validate.positive_int("d", policy.d), validate.positive_int("horizon", policy.horizon)
+    validate.positive("S", policy.S), validate.probability("zeta", policy.zeta), validate.positive("tau", policy.tau)
+    for name, factor in policy.scale._asdict().items():
+        validate.positive(f"scale.{name}", factor)
+
+
+def calibrated(policy: Any, Delta2: float) -> PrefixSums:
+    """The release of leaves with squared sensitivity `Delta2` that spends the policy's budget."""
+    return policy.mechanism.calibrated(policy.horizon, gaussian_mu(policy.epsilon, policy.delta), math.sqrt(Delta2))
+
+
+def scaled(k: Any, s: Scale) -> Any:
+    """Constants of an exploitation block with the public multipliers of `s` that are common to all kinds of it."""
+    return k._replace(ridge=k.ridge * s.ridge, drift=k.drift * s.drift, Delta=k.Delta * s.Delta)
+
+
+def scaled_plain(k: theory.Exploit, s: Scale) -> theory.Exploit:
+    k = scaled(k, s)
+    return k._replace(radius=k.radius * s.beta)
+
+
+class Exploitation(Protocol):
+    """An exploitation block: the leaf a user adds to it, and what is made of its released sums. All its parameters are public."""
+
+    @property
+    def units(self) -> Array:
+        """Bounds (size,) of the entries of a leaf, in which it is released."""
+
+    def init(self, R: int) -> Any:
+        """State before anything was released."""
+
+    def read(self, state: Any, released: Array) -> Any:
+        """State after the sums (R, size) were released."""
+
+    def upper(self, state: Any, contexts: Array) -> Array:
+        """Upper confidence bounds (R, K)."""
+
+    def leaf(self, state: Any, z_o: Array, x: Array, reward: Array) -> Array:
+        """(R, size) of users that play x (R, d), |x| <= 1; z_o (R,) is what the exploration block predicts for them."""
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """The exploitation block of the two-block algorithm: mu linearised at predictions that the exploration block has vouched for."""
+
+    link: Link
+    problem: theory.Problem
+    constants: Any
+
+    @cached_property
+    def units(self) -> Array:
+        p = self.problem
+        return np.repeat([p.L, p.Y / math.sqrt(p.tau)], [svec_size(p.d), p.d])
+
+    def init(self, R: int) -> Any:
+        return self.read(None, np.zeros((R, self.units.size)))
+
+    def read(self, state: Any, released: Array) -> Any:
+        return least_squares(released, self.constants.ridge, self.problem.d)
+
+    def upper(self, block: Any, contexts: Array) -> Array:
+        beta, drift = 2 * self.constants.radius, self.constants.drift
+        width = beta * np.sqrt(quadratic(contexts, block.inverse)) + drift * np.linalg.norm(contexts @ block.inverse, axis=2)
+        return np.einsum("rkd,rd->rk", contexts, block.theta) + width
+
+    def leaf(self, block: Any, z_o: Array, x: Array, reward: Array) -> Array:
+        z = self.linearisation_point(np.einsum("rd,rd->r", x, block.theta), z_o)
+        w = self.link.dmu(z)
+        return np.concatenate([w[:, None] * outer(x), (reward - self.link.mu(z) + w * z)[:, None] * x], axis=1)
+
+    def linearisation_point(self, z: Array, z_o: Array) -> Array:
+        """This block's prediction, held within Delta of the exploration block's."""
+        Delta, S = self.constants.Delta, self.problem.S
+        return np.clip(np.clip(z, z_o - Delta, z_o + Delta), -S, S)
+
+
 @dataclass(frozen=True)
 class TwoBlock(Policy):
     """Two-block one-release algorithm with the constants of its regret theorem (this book).
@@ -85,10 +163,7 @@ class TwoBlock(Policy):
     mechanism: type[PrefixSums] = SquareRoot
 
     def __post_init__(self) -> None:
-        validate.positive_int("d", self.d), validate.positive_int("horizon", self.horizon)
-        validate.positive("S", self.S), validate.probability("zeta", self.zeta)
-        for name, factor in self.scale._asdict().items():
-            validate.positive(f"scale.{name}", factor)
+        check_parameters(self)
         if not 0 < self.tau <= 2:
             raise ValueError(f"tau must lie in (0, 2], where moving between blocks costs no more than within one, got {self.tau!r}")
         if self.link.reward_range(self.S) != (0.0, 1.0):
@@ -114,14 +189,11 @@ class TwoBlock(Policy):
     def units(self) -> Array:
         """Bounds of the entries of a leaf: exploration matrix and vector, then the exploitation block."""
         explore = np.repeat([1.0, self.problem.Y_o / math.sqrt(self.tau)], [svec_size(self.d), self.d])
-        return np.concatenate([explore, self.exploit_units()])
-
-    def exploit_units(self) -> Array:
-        return np.repeat([self.problem.L, self.problem.Y / math.sqrt(self.tau)], [svec_size(self.d), self.d])
+        return np.concatenate([explore, self.block.units])
 
     @cached_property
     def sums(self) -> PrefixSums:
-        return self.mechanism.calibrated(self.horizon, gaussian_mu(self.epsilon, self.delta), math.sqrt(self.Delta2))
+        return calibrated(self, self.Delta2)
 
     @property
     def ledger(self) -> Ledger:
@@ -135,12 +207,15 @@ class TwoBlock(Policy):
     @cached_property
     def constants(self) -> Any:
         """Constants of the exploitation block."""
-        k, s = theory.exploit(self.problem, self.sums.max_std), self.scale
-        return k._replace(ridge=k.ridge * s.ridge, radius=k.radius * s.beta, drift=k.drift * s.drift, Delta=k.Delta * s.Delta)
+        return scaled_plain(theory.exploit(self.problem, self.sums.max_std), self.scale)
+
+    @cached_property
+    def block(self) -> Exploitation:
+        return LeastSquares(self.link, self.problem, self.constants)
 
     def init(self, R: int, noise: np.random.Generator) -> State:
         zero = np.zeros((R, self.units.size))
-        return State(self.sums.init(R, self.units.size, noise), self.explored(zero), self.exploit_init(R), np.ones(R, dtype=bool))
+        return State(self.sums.init(R, self.units.size, noise), self.explored(zero), self.block.init(R), np.ones(R, dtype=bool))
 
     def explored(self, released: Array) -> Block:
         """The exploration block of released sums: its matrix is weighted by c here, after the release."""
@@ -151,42 +226,19 @@ class TwoBlock(Policy):
     def act(self, state: State, contexts: Array, rng: np.random.Generator) -> tuple[State, NDArray[np.intp]]:
         width = self.explore_constants.gamma * np.sqrt(quadratic(contexts, state.explore.inverse))
         exploring = width.max(axis=1) > self.constants.Delta
-        upper = np.minimum(np.einsum("rkd,rd->rk", contexts, state.explore.theta) + width, self.upper(state.exploit, contexts))
+        upper = np.minimum(np.einsum("rkd,rd->rk", contexts, state.explore.theta) + width, self.block.upper(state.exploit, contexts))
         return state._replace(exploring=exploring), argmax(np.where(exploring[:, None], width, upper))
 
     def update(self, state: State, x: Array, reward: Array, noise: np.random.Generator) -> State:
         x, reward, first = into_ball(x, 1.0), np.clip(reward, 0.0, 1.0), state.exploring[:, None]
         z_o = np.einsum("rd,rd->r", x, state.explore.theta)
-        leaf = [first * self.explore_leaf(z_o, x, reward), ~first * self.exploit_leaf(state.exploit, z_o, x, reward)]
+        leaf = [first * self.explore_leaf(z_o, x, reward), ~first * self.block.leaf(state.exploit, z_o, x, reward)]
         sums, prefix = self.sums.release(state.sums, np.concatenate(leaf, axis=1) / self.units, noise)
         released = prefix * self.units
-        exploit = self.exploited(state.exploit, released[:, svec_size(self.d) + self.d :])
+        exploit = self.block.read(state.exploit, released[:, svec_size(self.d) + self.d :])
         return State(sums, self.explored(released), exploit, state.exploring)
 
     def explore_leaf(self, z_o: Array, x: Array, reward: Array) -> Array:
         z = np.clip(z_o, -self.S, self.S)
         response = self.problem.c * z - self.link.mu(z) + reward
         return np.concatenate([outer(x), response[:, None] * x], axis=1)
-
-    def linearisation_point(self, z: Array, z_o: Array) -> Array:
-        """The exploitation block's prediction, held within Delta of the exploration block's."""
-        Delta = self.constants.Delta
-        return np.clip(np.clip(z, z_o - Delta, z_o + Delta), -self.S, self.S)
-
-    # the exploitation block, replaced by SelfWeighted
-
-    def exploit_init(self, R: int) -> Any:
-        return self.exploited(None, np.zeros((R, svec_size(self.d) + self.d)))
-
-    def exploited(self, state: Any, released: Array) -> Any:
-        return least_squares(released, self.constants.ridge, self.d)
-
-    def upper(self, block: Any, contexts: Array) -> Array:
-        beta, drift = 2 * self.constants.radius, self.constants.drift
-        width = beta * np.sqrt(quadratic(contexts, block.inverse)) + drift * np.linalg.norm(contexts @ block.inverse, axis=2)
-        return np.einsum("rkd,rd->rk", contexts, block.theta) + width
-
-    def exploit_leaf(self, block: Any, z_o: Array, x: Array, reward: Array) -> Array:
-        z = self.linearisation_point(np.einsum("rd,rd->r", x, block.theta), z_o)
-        w = self.link.dmu(z)
-        return np.concatenate([w[:, None] * outer(x), (reward - self.link.mu(z) + w * z)[:, None] * x], axis=1)

@@ -20,7 +20,7 @@ from privbandit.linalg import outer, smat, svec_size
 from privbandit.links import Logistic, Probit
 from privbandit.policies.base import choose
 from privbandit.policies.one_release import OneRelease, QuadraticSurrogate, Statistical, Tangent
-from privbandit.policies.two_block import Scale, TwoBlock
+from privbandit.policies.two_block import LeastSquares, Scale, TwoBlock
 from privbandit.simulate import simulate
 
 from .claim import claim
@@ -251,7 +251,7 @@ def check_confidence(policy):
             truth = np.einsum("rkd,rd->rk", contexts, state_of_world.theta)
             width = p.explore_constants.gamma * np.sqrt(np.einsum("rkd,rde,rke->rk", contexts, state.explore.inverse, contexts))
             assert np.all(np.abs(np.einsum("rkd,rd->rk", contexts, state.explore.theta) - truth) <= width)
-            assert np.all(p.upper(state.exploit, contexts) >= truth)
+            assert np.all(p.block.upper(state.exploit, contexts) >= truth)
             feedback = world.step(state_of_world, contexts, action, rng)
             state = p.update(state, choose(contexts, action), feedback.reward, rng)
 
@@ -259,11 +259,17 @@ def check_confidence(policy):
 test_exploitation_block = check_confidence
 
 
-class _Unclipped(TwoBlock):
+class _Anywhere(LeastSquares):
     """Linearises where the exploitation block points, wherever the exploration block is."""
 
     def linearisation_point(self, z, z_o):
-        return np.clip(z, -self.S, self.S)
+        return np.clip(z, -self.problem.S, self.problem.S)
+
+
+class _Unclipped(TwoBlock):
+    @property
+    def block(self):
+        return _Anywhere(self.link, self.problem, self.constants)
 
 
 def _two_block_by_hand(p, x, u):

@@ -31,6 +31,7 @@ def doubled(cls, K: int, d: int, T: int, epsilon: float):
 EXAMPLES: dict[str, Callable[..., Any]] = {
     "Algorithm2": lambda cls, K, d, T, e: cls.printed(LINK, d, 2.0, T, 1.0, DELTA),
     "ApproximateGPUCB": lambda cls, K, d, T, e: cls(features(d)),
+    "BestOfBoth": lambda cls, K, d, T, e: cls(LINK, d=d, S=2.0, horizon=T, epsilon=e, delta=DELTA),
     "BGLinCB": lambda cls, K, d, T, e: cls(link=LINK, d=d, S=2.0, horizon=T, first_batch=2),
     "Doubling": doubled,
     "ECOLog": lambda cls, K, d, T, e: cls(d, S=2.0),
@@ -42,6 +43,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "LDPGLM": lambda cls, K, d, T, e: cls(link=LINK, d=d, S=2.0, epsilon=e, delta=DELTA),
     "LDPLinUCB": lambda cls, K, d, T, e: cls.practical(e, DELTA, d=d, horizon=T),
     "LinUCB": lambda cls, K, d, T, e: cls(d=d),
+    "LinearSelfWeighted": lambda cls, K, d, T, e: cls(d=d, S=1.0, horizon=T, epsilon=e, delta=DELTA),
     "NoisyGPUCB": lambda cls, K, d, T, e: cls(calibrate(features(d), T, e, DELTA)),
     "OFULog": lambda cls, K, d, T, e: cls(d, S=2.0),
     "OL2M": lambda cls, K, d, T, e: cls(d, S=2.0),
@@ -64,8 +66,8 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
 
 ARMED = {"UCB", "PrivateUCB", "SuccessiveElimination", "PrivateElimination"}
 PRIVATE = {
-    "Doubling", "LDPGLM", "LDPLinUCB", "NoisyGPUCB", "OneRelease", "PrivateElimination", "PrivateLinUCB", "PrivateUCB", "ShuffleLinUCB",
-    "RepairedAlgorithm2", "SelfWeighted", "ShuffleGLM", "ShuffleOneSum", "TwoBlock",
+    "BestOfBoth", "Doubling", "LDPGLM", "LDPLinUCB", "LinearSelfWeighted", "NoisyGPUCB", "OneRelease", "PrivateElimination", "PrivateLinUCB",
+    "PrivateUCB", "RepairedAlgorithm2", "SelfWeighted", "ShuffleGLM", "ShuffleLinUCB", "ShuffleOneSum", "TwoBlock",
 }  # fmt: skip
 RANDOM = {"Algorithm2", "BGLinCB", "ShuffleGLM", "ShuffleOneSum", "Uniform"}  # draw from `rng`, or noise whatever epsilon is
 EVERY_ROUND = {"SuccessiveElimination", "PrivateElimination"}  # refuse unobserved rounds

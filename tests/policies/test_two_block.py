@@ -16,12 +16,13 @@ from privbandit.formulas.two_block import Problem
 from privbandit.linalg import smat, svec_size
 from privbandit.links import Linear, Logistic, Probit
 from privbandit.policies.base import choose
+from privbandit.policies.best_of_both import BestOfBoth
 from privbandit.policies.self_weighted import SelfWeighted
 from privbandit.policies.two_block import Scale, TwoBlock
 from privbandit.simulate import simulate
 
-POLICIES = [TwoBlock, SelfWeighted]
-both = pytest.mark.parametrize("cls", POLICIES)
+POLICIES = [TwoBlock, SelfWeighted, BestOfBoth]
+every = pytest.mark.parametrize("cls", POLICIES)
 
 
 def policy(cls, **changes):
@@ -199,7 +200,7 @@ def played(p, environment, R: int, T: int, seed: int):
         state = p.update(state, choose(contexts, action), feedback.reward, rng)
 
 
-@both
+@every
 @pytest.mark.parametrize("epsilon", [math.inf, 4.0])
 def test_confidence_bounds_hold(cls, epsilon):
     """n = 30 runs of 300 rounds, theorem constants, the trigger scaled so that both blocks learn: no upper index below the truth.
@@ -216,12 +217,12 @@ def test_confidence_bounds_hold(cls, epsilon):
         truth = np.einsum("rkd,rd->rk", contexts, theta)
         width = k.gamma * np.sqrt(np.einsum("rkd,rde,rke->rk", contexts, state.explore.inverse, contexts))
         assert np.all(np.abs(np.einsum("rkd,rd->rk", contexts, state.explore.theta) - truth) <= width)
-        assert np.all(p.upper(state.exploit, contexts) >= truth)
+        assert np.all(p.block.upper(state.exploit, contexts) >= truth)
         exploited += np.sum(~state.exploring)
     assert exploited > 1000
 
 
-@both
+@every
 def test_theorem_constants_explore_throughout_short_horizons(cls):
     p = policy(cls, horizon=20)
     environment = GLMEnvironment(Logistic(), d=2, K=5, S=1.0)
@@ -244,15 +245,15 @@ def test_self_weighted_starts_new_epochs_and_keeps_the_sandwich():
     """Without noise J equals lambda I + sum w v x x^T up to rounding, through all epochs, and their number stays below E."""
     p = policy(SelfWeighted, epsilon=math.inf, horizon=400, scale=Scale(gamma=1e-3))
     rng, d = np.random.default_rng(2), 2
-    epoch, exact, total = p.exploit_init(1), p.constants.ridge * np.eye(d), np.zeros((1, 6))
+    epoch, exact, total = p.block.init(1), p.constants.ridge * np.eye(d), np.zeros((1, 6))
     for x in hard_contexts(400, d, 3):
         x = x[None]
-        leaf = p.exploit_leaf(epoch, x @ epoch.theta[0], x, (rng.random(1) < 0.5).astype(float))
+        leaf = p.block.leaf(epoch, x @ epoch.theta[0], x, (rng.random(1) < 0.5).astype(float))
         length = np.linalg.norm(epoch.whitening[0] @ x[0])
         w = leaf[0, -1]
         exact = exact + w / length * np.outer(x, x)
         total = total + leaf
-        epoch = p.exploited(epoch, total)
+        epoch = p.block.read(epoch, total)
         np.testing.assert_allclose(np.linalg.inv(epoch.inverse[0]), exact, rtol=1e-8)
     assert 2 <= epoch.number[0] <= p.constants.epochs
 
@@ -264,7 +265,7 @@ def test_self_weighted_survives_noise_far_above_its_ridge():
     assert np.isfinite(simulate(p, environment, horizon=300, replications=5, seed=1).final).all()
 
 
-@both
+@every
 def test_replay_with_moves_between_blocks(cls):
     """Short contexts exploit, long ones explore: 300 neighbours of one user among 24, realised cost at most the ledger's."""
     T, R, rng = 24, 300, np.random.default_rng(8)
@@ -284,7 +285,7 @@ def test_replay_with_moves_between_blocks(cls):
     assert p.guarantee(1e-5).epsilon == pytest.approx(2.0, rel=1e-8)
 
 
-@both
+@every
 def test_without_noise_nothing_is_random(cls):
     p = policy(cls, epsilon=math.inf, horizon=60, scale=Scale(gamma=0.1))
     environment = GLMEnvironment(Logistic(), d=2, K=3, S=1.0)
@@ -293,7 +294,7 @@ def test_without_noise_nothing_is_random(cls):
     assert p.sums.sigma == 0 and math.isinf(p.guarantee(0.01).epsilon)
 
 
-@both
+@every
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -310,7 +311,7 @@ def test_bad_parameters_are_refused(cls, change, word):
         policy(cls, **change)
 
 
-@both
+@every
 def test_smallest_sizes_work(cls):
     p = policy(cls, d=1, horizon=1)
     noise = np.random.default_rng(0)
