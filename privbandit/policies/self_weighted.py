@@ -125,8 +125,8 @@ class SelfWeighted(TwoBlock):
     abstract was consulted; the algorithm and its proof for adversarial contexts are this book's.
 
     Guarantee: as `TwoBlock`; the leaf carries one more entry, the weight w, of squared sensitivity 1/3 in its units, so that the
-    squared sensitivity is D(1, tau) + 1/3. Regret: `weighted_regret` for the exploitation rounds with probability 1 - zeta; at
-    the magnitudes where it says something it is not below the bound of `TwoBlock`: the gain is in order.
+    squared sensitivity is D(1, tau) + 1/3. Regret: `weighted_regret` for the exploitation rounds with probability 1 - zeta. The gain
+    on `TwoBlock` is in order: its explicit bound is lower only at extreme magnitudes (epsilon = .001 and T = 1e20, for instance).
     """
 
     @property
