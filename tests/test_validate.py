@@ -73,6 +73,11 @@ def test_array_of_another_shape(value):
         validate.array("x", value, shape=(None, 3))
 
 
+def test_array_lets_finite_numbers_pass_however_large():
+    """Their squares overflow, which is not the caller's fault."""
+    assert np.array_equal(validate.array("x", [1e300, -1e300]), [1e300, -1e300])
+
+
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
 def test_array_with_bad_entries(bad):
     with pytest.raises(ValueError, match=f"x must have finite entries only, got {bad}"):
@@ -85,3 +90,11 @@ def test_generator():
     for bad in (None, 0, np.random):
         with pytest.raises(TypeError, match="noise must be a numpy random Generator"):
             validate.generator("noise", bad)
+
+
+def test_instance_takes_no_class_for_an_object():
+    assert validate.instance("link", 1.5, int, float) == 1.5
+    for bad in (float, "1.5", None):
+        with pytest.raises(TypeError, match="link must be an instance of int or float, got ") as caught:
+            validate.instance("link", bad, int, float)
+        assert repr(bad) in str(caught.value)
