@@ -11,8 +11,8 @@ from privbandit.accounting import gaussian_mu
 from privbandit.audit.replay import Neighbours, Users, replay
 from privbandit.formulas import best_of_both, self_weighted, two_block
 from privbandit.formulas.glm import JOINT_LEAF, TAU
-from privbandit.links import Logistic
 from privbandit.linalg import svec_size
+from privbandit.links import Logistic
 from privbandit.policies.best_of_both import BestOfBoth, Pair
 from privbandit.policies.linear_self_weighted import LinearSelfWeighted, UnitWeights
 from privbandit.policies.two_block import Scale, TwoBlock
@@ -147,7 +147,7 @@ def _same_noise(q, nu):
     },
 )
 def check_regret(parts):
-    """All events together have probability zeta, recomputed from the radii; both proofs close with one threshold and sqrt(2) times the noise."""
+    """All events together have probability zeta, recomputed from the radii; both proofs close with one threshold, sqrt(2) times the noise."""
     _, events, halves = parts
     for d, S, T, epsilon in SETTINGS[:3]:
         p, nu = _problem(d, S, T), _nu(T, epsilon, 1 / 6)
@@ -229,7 +229,11 @@ def _both_by_hand(p, x, u):
     return np.array(arms), explored, renewals, decided, (np.linalg.solve(H, Z), np.linalg.solve(J, Z_J))
 
 
-@claim("best-of-both-algorithm", subject=BestOfBoth, mutants={"index-the-largest": _Largest, "one-prediction-for-both": _Shared, "one-block": TwoBlock})
+@claim(
+    "best-of-both-algorithm",
+    subject=BestOfBoth,
+    mutants={"index-the-largest": _Largest, "one-prediction-for-both": _Shared, "one-block": TwoBlock},
+)
 def check_both(policy):
     """One run, T = 150, seed 5; theta* = e_1; multipliers such that both cases, both bounds and several epochs occur."""
     rng, T = np.random.default_rng(5), 150
@@ -286,7 +290,7 @@ def _linear_narrow(p, nu):
     },
 )
 def check_linear(parts):
-    """Numbers of the proof to 30 digits; the constants close at four settings; events 5/16 zeta; a leaf stays in its set at its worst record."""
+    """Numbers of the proof to 30 digits; the constants close at four settings; events 5/16 zeta; the worst record stays in the leaf's set."""
     weighted, policy = parts
     with mp.workdps(30):
         eta, e = mp.mpf(1) / 9, mp.e
@@ -294,7 +298,8 @@ def check_linear(parts):
         rest = 1 - 2 * outer / 20
         assert inner / rest <= mp.mpf("1.67") and 2 * outer / rest <= mp.mpf("3.51") and 3 * inner <= mp.mpf("4.31")
         assert inner / rest <= mp.mpf("1.2") and 2 * outer / rest <= mp.mpf("2.52") and 3 * inner <= mp.mpf("3.19")
-        assert 4 * mp.mpf(10) / 9 * (e - 2) <= mp.mpf("3.9") and (e - 1) * mp.mpf(10) / 9 + mp.mpf(10) / 9 / mp.mpf("1.15") <= mp.mpf("3.30")
+        assert 4 * mp.mpf(10) / 9 * (e - 2) <= mp.mpf("3.9")
+        assert (e - 1) * mp.mpf(10) / 9 + mp.mpf(10) / 9 / mp.mpf("1.15") <= mp.mpf("3.30")
     for d, S, T, epsilon in SETTINGS:
         p, nu = self_weighted.linear(d, T, S, 0.02, TAU), _nu(T, epsilon)
         k = weighted(p, nu)
@@ -357,8 +362,8 @@ def _linear_by_hand(p, x, rewards):
 
 @claim("linear-algorithm", subject=LinearSelfWeighted, mutants={"never-whitened-again": _OneEpoch, "sensitivity-of-one": _Quiet})
 def check_linear_algorithm(policy):
-    """Without noise, T = 200, seed 5, the arms and estimate of a literal loop; with noise, 300 neighbours among 24 users, seed 8, cost at most
-    the ledger's and at least three quarters of it, with rewards outside their range."""
+    """Without noise, T = 200, seed 5, the arms and estimate of a literal loop; with noise, 300 neighbours among 24 users, seed 8, cost
+    at most the ledger's and at least three quarters of it, with rewards outside their range."""
     rng, T = np.random.default_rng(5), 200
     x = rng.standard_normal((T, 4, 3))
     x /= np.maximum(1, np.linalg.norm(x, axis=-1, keepdims=True))

@@ -11,8 +11,10 @@ from privbandit.environments.linear import LinearBandit
 from privbandit.formulas import self_weighted
 from privbandit.formulas.glm import JOINT_LEAF, TAU
 from privbandit.formulas.two_block import MATRIX_NORM
+from privbandit.linalg import svec
+from privbandit.links import Linear
 from privbandit.policies.base import choose
-from privbandit.policies.linear_self_weighted import LinearSelfWeighted
+from privbandit.policies.linear_self_weighted import LinearSelfWeighted, UnitWeights
 from privbandit.policies.two_block import Scale
 from privbandit.simulate import simulate
 
@@ -59,22 +61,31 @@ def test_the_factor_in_delta(epsilon, delta):
         assert 1 / gaussian_mu(epsilon, delta) <= 1.71 * math.sqrt(math.log(1 / delta)) / epsilon
 
 
-@pytest.mark.parametrize("d", [1, 3])
-@pytest.mark.parametrize("epsilon", [math.inf, 5.0])
-def test_potential_through_the_released_whitening(d, epsilon):
-    """T = 1500, hard contexts, seed 0, the noise at its ridge: sum of |x| in J^{-1}, exact J, at most 1.5 q1 D_J, and the sandwich."""
-    T = 1500
-    p = policy(d=d, epsilon=epsilon, horizon=T)
-    rng, k = np.random.default_rng(0), p.constants
-    state, J, total = p.init(1, rng), p.constants.ridge * np.eye(d), 0.0
-    for x in hard_contexts(T, d, 0):
-        assert np.linalg.eigvalsh(np.linalg.inv(state.epoch.inverse[0]) - 8 / 9 * J).min() >= -1e-9 * k.ridge
-        assert np.linalg.eigvalsh(10 / 9 * J - np.linalg.inv(state.epoch.inverse[0])).min() >= -1e-9 * k.ridge
-        total += math.sqrt(x @ np.linalg.solve(J, x))
-        J = J + np.outer(x, x) / np.linalg.norm(state.epoch.whitening[0] @ x)
-        state = p.update(state, x[None], np.sign(rng.standard_normal(1)), rng)
-    assert total <= 1.5 * k.growth * k.dimension
-    assert state.epoch.number[0] + 1 <= k.epochs and (state.epoch.number[0] >= 3 or epsilon < math.inf)
+@pytest.mark.parametrize(("d", "nu"), [(1, 1e-4), (2, 1e-4), (3, 0.0)])
+def test_steps_of_the_proof_through_many_epochs(d, nu):
+    """T = 3000, hard contexts, rewards at distance 1 from their mean; every matrix noise of norm n_M with random signs and directions,
+    every vector noise of norm n_Z, both redrawn each round: sandwich, weights, confidence, epochs and the l1 potential (1), (2), (4)."""
+    T, S, rng = 3000, 1.0, np.random.default_rng(0)
+    p = self_weighted.linear(d, T, S, 0.02, TAU)
+    k = self_weighted.weighted(p, nu)
+    n_Z = (k.drift - 1.67 * math.sqrt(k.ridge) * S) / (3.51 * k.epochs)
+    block, J, total, potential = UnitWeights(Linear(), p, k), k.ridge * np.eye(d), 0.0, 0.0
+    epoch, theta = block.init(1), S * np.eye(d)[0]
+    for x in hard_contexts(T, d, 1):
+        released = np.linalg.inv(epoch.inverse[0])
+        for factor, sign in ((8 / 9, 1), (10 / 9, -1)):
+            assert np.linalg.eigvalsh(sign * (released - factor * J)).min() >= -1e-9 * k.ridge
+        error = epoch.theta[0] - theta
+        assert error @ released @ error <= k.radius(epoch.curvature)[0] ** 2
+        q, v = x @ np.linalg.solve(J, x), 1 / np.linalg.norm(epoch.whitening[0] @ x)
+        assert 1 / 1.5 <= v * math.sqrt(q) <= 1.0541
+        leaf = block.leaf(epoch, np.zeros(1), x[None], x @ theta + rng.choice([-1.0, 1.0], 1))
+        potential, J, total = potential + math.sqrt(q), J + v * np.outer(x, x), total + leaf
+        Q, n = np.linalg.qr(rng.standard_normal((d, d)))[0], rng.standard_normal(d)
+        noise_now = np.concatenate([svec(k.matrix_noise * Q @ np.diag(rng.choice([-1.0, 1.0], d)) @ Q.T), n_Z * n / np.linalg.norm(n)])
+        epoch = block.read(epoch, total + noise_now)
+    assert potential <= 1.5 * k.growth * k.dimension
+    assert 10 <= epoch.number[0] + 1 <= k.epochs
 
 
 @pytest.mark.parametrize("epsilon", [math.inf, 4.0])
@@ -114,7 +125,13 @@ def test_scaled_widths_learn():
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({"S": 0.0}, "S must"), ({"zeta": 1.0}, "zeta"), ({"d": 0}, "d must"), ({"tau": -1.0}, "tau"), ({"scale": Scale(ridge=0.0)}, "scale.ridge")],
+    [
+        ({"S": 0.0}, "S must"),
+        ({"zeta": 1.0}, "zeta"),
+        ({"d": 0}, "d must"),
+        ({"tau": -1.0}, "tau"),
+        ({"scale": Scale(ridge=0.0)}, "scale.ridge"),
+    ],
 )
 def test_bad_parameters_are_refused(change, word):
     with pytest.raises((ValueError, TypeError), match=word):
