@@ -7,13 +7,17 @@ noise sigma is exactly (Delta/sigma)-GDP; adaptive compositions add mu in quadra
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, erfinv, ndtr, ndtri_exp
 
 from privbandit import validate
 from privbandit.formulas.privacy import CLASSICAL_SIGMA, ZCDP_EPSILON, ZCDP_RHO
+
+Array = NDArray[np.float64]
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -30,27 +34,32 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         return 0.0
     if math.isinf(mu):
         return 1.0
-    upper, lower = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
-    if mu < 1:
-        return _small_mu_delta(mu, upper)
-    if upper > 0:
-        return float(max(0.0, ndtr(upper) - math.exp(min(700.0, epsilon + log_ndtr(lower)))))
-    log_first, log_second = log_ndtr(upper), epsilon + log_ndtr(lower)
-    return float(math.exp(log_first) * -math.expm1(min(0.0, log_second - log_first)))
+    upper = mu / 2 - epsilon / mu
+    if mu > 1:  # the two parts may cancel
+        upper = float((Fraction(mu) ** 2 / 2 - Fraction(epsilon)) / Fraction(mu))
+    return math.exp(_log_delta(mu, upper)) if upper > -39 else 0.0  # below: less than the smallest positive float
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)  # on intervals shorter than 1: exact to rounding
 
 
-def _small_mu_delta(mu: float, upper: float) -> float:
-    """`gaussian_delta` without its cancellation for small mu.
+def _mills(s: Array | float) -> Array | float:
+    return math.sqrt(math.pi / 2) * erfcx(s / math.sqrt(2))
 
-    With m the Mills ratio, delta = phi(upper) (m(-upper) - m(mu - upper)), since e^epsilon phi(lower) = phi(upper); and
-    m'(s) = s m(s) - 1, so the difference is an integral of the positive 1 - s m(s) over an interval of length mu.
+
+def _log_delta(mu: float, upper: float) -> float:
+    """log of `gaussian_delta` at upper = mu/2 - epsilon/mu <= mu/2.
+
+    With m the Mills ratio, delta = phi(upper) (m(-upper) - m(mu - upper)), since e^epsilon Phi(upper - mu) = phi(upper) m(mu - upper).
+    For small mu the difference is the integral of -m'(s) = 1 - s m(s) > 0 over an interval of length mu: nothing cancels.
     """
-    s = mu * (1 + _NODES) / 2 - upper
-    slope = 1 - s * math.sqrt(math.pi / 2) * erfcx(s / math.sqrt(2))
-    return float(math.exp(-upper * upper / 2) / math.sqrt(2 * math.pi) * mu / 2 * (_WEIGHTS @ slope))
+    log_density = -upper * upper / 2 - math.log(2 * math.pi) / 2
+    if mu < 1:
+        s = mu * (1 + _NODES) / 2 - upper
+        return log_density + math.log(mu) - math.log(2) + math.log(_WEIGHTS @ (1 - s * _mills(s)))
+    if upper > 0:
+        return math.log(ndtr(upper) - math.exp(log_density) * _mills(mu - upper))
+    return log_density + math.log(_mills(-upper) - _mills(mu - upper))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -65,29 +74,33 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     delta = validate.probability("delta", delta)
     if math.isinf(epsilon):
         return math.inf
+    root, log_delta = math.sqrt(2) * math.sqrt(epsilon), math.log(delta)
 
-    def excess(log_mu: float) -> float:
-        value = gaussian_delta(math.exp(log_mu), epsilon)
-        return (math.log(value) if value > 0 else -1e6) - math.log(delta)
+    def excess(w: float) -> float:
+        """In w = log(mu / sqrt(2 epsilon)) upper is sqrt(2 epsilon) sinh(w): exact for every size of epsilon."""
+        return _log_delta(max(root * math.exp(w), 5e-324), root * math.sinh(w)) - log_delta
 
-    low, high = math.log(epsilon) - 20.0, math.log(math.sqrt(2 * epsilon) + 60.0)
-    return math.exp(brentq(excess, low, high, xtol=1e-14, rtol=1e-14, maxiter=500))
+    reach = math.asinh(40 / root)  # |upper| <= 40 covers every float delta
+    return root * math.exp(brentq(excess, -reach, reach, xtol=1e-300, rtol=1e-15, maxiter=2000))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP; infinite for mu = inf.
+
+    mu >= 0, 0 < delta < 1. Also infinite where it exceeds the largest float (mu > 1.89e154).
 
     >>> round(gaussian_epsilon(1 / 3.73063163481594, 1e-5), 9)
     1.0
     """
     mu = validate.nonnegative("mu", mu, allow_inf=True)
     delta = validate.probability("delta", delta)
-    if math.isinf(mu):
-        return math.inf
     if mu == 0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    high = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1e-9  # the zCDP conversion is an upper bound
-    return float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, high, xtol=1e-30, rtol=1e-13, maxiter=500))
+    if mu > 1e18:  # the rest is below the last digit; infinite past the largest float
+        return mu / 2 * mu
+    log_delta = math.log(delta)
+    excess = lambda ratio: _log_delta(mu, mu / 2 - ratio) - log_delta  # noqa: E731; ratio = epsilon / mu
+    return mu * float(brentq(excess, 0.0, mu / 2 + 40, xtol=1e-300, rtol=1e-15, maxiter=2000))
 
 
 def gaussian_sigma(epsilon: float, delta: float, Delta: float = 1.0) -> float:
@@ -122,9 +135,9 @@ def pure_to_mu(epsilon: float) -> float:
     epsilon-DP is dominated by randomised response; its trade-off function lies above that of N(0,1) against N(mu,1)
     exactly when the symmetric point (1/(1+e^epsilon), 1/(1+e^epsilon)) does.
     """
-    from scipy.special import ndtri_exp
-
     epsilon = validate.positive("epsilon", epsilon)
+    if epsilon < 1:  # the same, without cancellation
+        return float(2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2)))
     return float(-2 * ndtri_exp(-np.logaddexp(0.0, epsilon)))
 
 

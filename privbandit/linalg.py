@@ -28,17 +28,27 @@ def _square(d: int) -> tuple[NDArray[np.intp], Array]:
 
 
 def svec_size(d: int) -> int:
+    """Length of the svec of a d x d matrix."""
+    if d < 0:
+        raise ValueError(f"d must be a whole number >= 0, got {d!r}")
     return d * (d + 1) // 2
 
 
 def svec(M: Array) -> Array:
-    """(..., d, d) symmetric -> (..., d(d+1)/2): the isometry with sqrt(2) on off-diagonal entries, |svec(M)|_2 = |M|_F."""
+    """(..., d, d) symmetric -> (..., d(d+1)/2): the isometry with sqrt(2) on off-diagonal entries, |svec(M)|_2 = |M|_F.
+
+    The upper triangle is read; symmetry is the caller's promise.
+    """
+    if M.ndim < 2 or M.shape[-2] != M.shape[-1]:
+        raise ValueError(f"M must have shape (..., d, d), got {M.shape}")
     rows, columns, scale = _triangle(M.shape[-1])
     return M[..., rows, columns] * scale
 
 
 def smat(v: Array, d: int) -> Array:
     """Inverse of `svec`. Noise with standard deviation s in every svec coordinate has variance s^2 on the diagonal and s^2/2 off it."""
+    if v.shape[-1] != svec_size(d):
+        raise ValueError(f"v must have shape (..., {svec_size(d)}) for d = {d}, got {v.shape}")
     index, weight = _square(d)
     return v[..., index] * weight
 
@@ -67,9 +77,16 @@ def solve(M: Array, b: Array) -> Array:
 
 
 def floor_eigenvalues(M: Array, floor: float | Array) -> Array:
-    """The symmetric M (R, d, d) with eigenvalues below `floor` (scalar or (R,)) lifted to it; unchanged matrices are returned as they are."""
+    """The symmetric M (R, d, d) with eigenvalues below `floor` (scalar or (R,)) lifted to it; unchanged matrices are returned as they are.
+
+    floor >= 0. Raises ValueError for a matrix without finite eigenvalues.
+    """
     floor = np.broadcast_to(np.asarray(floor, dtype=float), M.shape[:-2])
+    if not (floor >= 0).all():
+        raise ValueError(f"floor must be >= 0, got {floor.min()}")
     values, vectors = np.linalg.eigh(M)
+    if not np.isfinite(values).all():
+        raise ValueError("M must have finite entries only, got NaN or infinite eigenvalues")
     low = values[..., 0] < floor
     if not low.any():
         return M

@@ -14,7 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 def _real(name: str, value: Any, expected: str) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be {expected}, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be {expected}, got an integer beyond the largest float") from None
+
+
+def number(name: str, value: Any) -> float:
+    """`value` as a float if it is finite, of either sign."""
+    result = _real(name, value, "a finite number")
+    if not np.isfinite(result):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return result
 
 
 def positive(name: str, value: Any, *, allow_inf: bool = False) -> float:
@@ -54,14 +65,23 @@ def positive_int(name: str, value: Any, *, at_least: int = 1) -> int:
 
 def one_of(name: str, value: Any, options: Collection[str]) -> str:
     """`value` if it is one of `options`."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
     return value
 
 
 def array(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None) -> NDArray[np.float64]:
-    """`value` as a float array with finite entries and the given shape (None in the shape: any length >= 1)."""
-    result = np.asarray(value, dtype=float)
+    """`value` as a float array with finite entries and the given shape (None in the shape: any length >= 1).
+
+    Only real numbers are numbers here: no strings, booleans, complex numbers or ragged lists.
+    """
+    try:
+        result = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be a full array of numbers, got rows of different lengths") from None
+    if result.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be an array of numbers, got {result.dtype.name} entries: {result.ravel()[:3].tolist()!r}")
+    result = result.astype(float, copy=False)
     if shape is not None and result.shape != shape:
         fits = result.ndim == len(shape) and all(
             (n is None and m >= 1) or n == m for n, m in zip(shape, result.shape, strict=True)

@@ -62,6 +62,54 @@ def test_calibration_inverts_the_exact_delta(epsilon, delta):
     assert accounting.gaussian_delta(mu, accounting.gaussian_epsilon(mu, delta)) == pytest.approx(delta, rel=1e-11, abs=0)
 
 
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-100, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e12, 1e20, 1e100, 1e160, 1e300, 1.7e308])
+@pytest.mark.parametrize("delta", [1e-300, 1e-100, 1e-10, 1e-5, 0.1, 0.5, 0.9, 0.999])
+def test_round_trips_over_all_floats(epsilon, delta):
+    """mu 1e-13 lower proves delta, 1e-13 higher does not (a float beside a subnormal one is further off). epsilon comes back but
+    where a rounding error of delta is a large error of epsilon: delta nearly that of epsilon = 0."""
+    mu = accounting.gaussian_mu(epsilon, delta)
+    low, high = (min(mu * (1 - 1e-13), math.nextafter(mu, 0)), max(mu * (1 + 1e-13), math.nextafter(mu, 1e308)))
+    assert accounting.gaussian_delta(low, epsilon) <= delta <= accounting.gaussian_delta(high, epsilon)
+    if epsilon >= 1e-6:
+        assert accounting.gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-6 if epsilon < 1e-3 else 1e-9, abs=0)
+
+
+@pytest.mark.parametrize("epsilon", [1e4, 1e8, 1e12, 1e16])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.9])
+def test_large_budgets_to_12_digits(epsilon, delta):
+    """mu and delta against 60 digits, epsilon up to where mu's last digit moves delta."""
+    mu = accounting.gaussian_mu(epsilon, delta)
+    assert accounting.gaussian_delta(mu, epsilon) == pytest.approx(float(exact_large_delta(mu, epsilon)), rel=1e-12, abs=0)
+    with mp.workdps(60):
+        low, high = mp.mpf(mu) * (1 - mp.mpf("1e-15")), mp.mpf(mu) * (1 + mp.mpf("1e-15"))
+    assert exact_large_delta(low, epsilon) < delta < exact_large_delta(high, epsilon)
+
+
+def exact_large_delta(mu, epsilon):
+    """`exact_delta` where e^epsilon Phi(lower) needs more digits than there are: by Mills' ratio, whose series is good past 30."""
+    with mp.workdps(60):
+        mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
+        upper, s = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+        mills = mp.fsum((-1) ** k * mp.fac2(2 * k - 1) / s ** (2 * k + 1) for k in range(1, 12)) + 1 / s
+        return mp.erfc(-upper / mp.sqrt(2)) / 2 - mp.npdf(upper) * mills
+
+
+def test_the_largest_floats():
+    assert accounting.gaussian_epsilon(1e160, 0.1) == math.inf
+    assert 0 < accounting.gaussian_mu(1.0, 5e-324) < accounting.gaussian_mu(1.0, 1e-310) < accounting.gaussian_mu(1.0, 1e-300)
+    assert accounting.gaussian_epsilon(30.0, 1e-310) > accounting.gaussian_epsilon(30.0, 1e-300)
+    assert accounting.gaussian_epsilon(1e19, 1e-300) == pytest.approx(5e37, rel=1e-14)
+    assert accounting.gaussian_delta(1e200, 1.0) == 1.0
+    assert accounting.gaussian_delta(1e-300, 1e300) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-9, 1e-3, 0.9999, 1.0001])
+def test_pure_to_mu_for_small_epsilon(epsilon):
+    with mp.workdps(400 if epsilon < 1e-100 else 60):
+        want = 2 * mp.sqrt(2) * mp.erfinv(mp.tanh(mp.mpf(epsilon) / 2))
+    assert accounting.pure_to_mu(epsilon) == pytest.approx(float(want), rel=1e-14)
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
 def test_calibration_agrees_with_dp_accounting(epsilon, delta):

@@ -81,3 +81,19 @@ def test_svec_noise_is_normal_in_every_direction():
     z = np.random.default_rng(6).standard_normal((20_000, linalg.svec_size(3)))
     inner = np.einsum("rij,ij->r", linalg.smat(z, 3), A)
     assert stats.kstest(inner / np.linalg.norm(A), "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("name, call", [
+    ("v", lambda: linalg.smat(np.arange(6.0), 2)),
+    ("v", lambda: linalg.smat(np.arange(3.0), 3)),
+    ("M", lambda: linalg.svec(np.ones((2, 3)))),
+    ("M", lambda: linalg.svec(np.ones(3))),
+    ("d", lambda: linalg.svec_size(-1)),
+    ("floor", lambda: linalg.floor_eigenvalues(np.eye(2)[None], -1.0)),
+    ("floor", lambda: linalg.floor_eigenvalues(np.eye(2)[None], np.nan)),
+    ("M", lambda: linalg.floor_eigenvalues(np.full((1, 2, 2), np.nan), 1.0)),
+    ("M", lambda: linalg.floor_eigenvalues(np.full((1, 2, 2), np.inf), 1.0)),
+])  # fmt: skip
+def test_odd_arguments_are_named(name, call):
+    with pytest.raises(ValueError, match=f"^{name} must "):
+        call()

@@ -11,6 +11,7 @@ ACCEPTED = [
     (validate.positive, (2,), {}, 2.0),
     (validate.positive, (np.float64(0.5),), {}, 0.5),
     (validate.positive, (INF,), {"allow_inf": True}, INF),
+    (validate.number, (-2,), {}, -2.0),
     (validate.nonnegative, (0,), {}, 0.0),
     (validate.nonnegative, (INF,), {"allow_inf": True}, INF),
     (validate.probability, (0.25,), {}, 0.25),
@@ -30,6 +31,9 @@ REFUSED = [
     (validate.positive, "1", {}, TypeError),
     (validate.positive, None, {}, TypeError),
     (validate.positive, 1 + 0j, {}, TypeError),
+    (validate.number, NAN, {}, ValueError),
+    (validate.number, -INF, {}, ValueError),
+    (validate.number, "x", {}, TypeError),
     (validate.nonnegative, -1e-300, {}, ValueError),
     (validate.nonnegative, NAN, {}, ValueError),
     (validate.nonnegative, INF, {}, ValueError),
@@ -60,6 +64,23 @@ def test_refused_with_name_and_value(check, value, options, error):
 def test_one_of_lists_the_options():
     with pytest.raises(ValueError, match="trust must be one of 'a', 'b', got 'c'"):
         validate.one_of("trust", "c", ("a", "b"))
+
+
+@pytest.mark.parametrize("odd", [[], None, 1, {}])
+def test_one_of_refuses_what_is_no_name(odd):
+    with pytest.raises(ValueError, match="trust must be one of 'a', 'b', got"):
+        validate.one_of("trust", odd, {"a": 1, "b": 2})
+
+
+def test_an_integer_beyond_the_floats():
+    with pytest.raises(ValueError, match="epsilon must be a finite number > 0, got an integer beyond"):
+        validate.positive("epsilon", 10**400)
+
+
+@pytest.mark.parametrize("value", ["a", ["1", "2"], [1j], True, [True, False], [[1, 2], [3]], [1, None], [10**400]])
+def test_array_of_no_numbers(value):
+    with pytest.raises((TypeError, ValueError), match="^x must be "):
+        validate.array("x", value)
 
 
 def test_array_returns_floats():
