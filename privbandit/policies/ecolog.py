@@ -64,6 +64,11 @@ class ECOLog(Policy):
         """The constants of the public code of sarmasarkar2026."""
         return cls(d, S, zeta, lambda_=10.0, as_coded=True, name="ECOLog (published)")
 
+    @classmethod
+    def tuned(cls, d: int, S: float, width: float = 0.1) -> ECOLog:
+        """The radius times the width that the study `tuning` chose: no guarantee, small regret."""
+        return cls(d, S, width=width, name="ECOLog (tuned)")
+
     def init(self, R: int, noise: np.random.Generator) -> ECOLogState:
         eye = np.broadcast_to(np.eye(self.d), (R, self.d, self.d))
         return ECOLogState(1, self.lambda_ * eye, eye / self.lambda_, np.zeros((R, self.d)), np.zeros(R))

@@ -74,6 +74,11 @@ class GLMUCB(Policy):
         log_t = not link.canonical
         return cls(link, d, S, horizon, zeta, penalty=float(d), kappa=kappa, log_t=log_t, project=False, name="GLM-UCB (published)")
 
+    @classmethod
+    def tuned(cls, link: Link, d: int, S: float, horizon: int, width: float = 0.0003) -> GLMUCB:
+        """The self-normalised bonus times the width that the study `tuning` chose: no guarantee, small regret."""
+        return cls(link, d, S, horizon, bonus="self-normalised", width=width, name="GLM-UCB (tuned)")
+
     def init(self, R: int, noise: np.random.Generator) -> GLMUCBState:
         eye = np.broadcast_to(np.eye(self.d), (R, self.d, self.d))
         fit = RunningFit.init(R, self.d, self.penalty)

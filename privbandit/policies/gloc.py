@@ -42,7 +42,7 @@ class GLOC(Policy):
     algorithm rescales it to norm S instead, which presumes that |theta*| is S. Needs S; `kappa` is 1 / min mu' on |z| <= S unless given.
 
     mean_index plays argmax mu(<x, theta>) + sqrt(alpha) |x|_{V^-1} around the iterate, as public code does, instead of the set's
-    own optimism. Privacy: none.
+    own optimism. `width` multiplies the bonus of either: 1 is the theory's, with less no guarantee is claimed. Privacy: none.
     """
 
     link: Link
@@ -53,6 +53,7 @@ class GLOC(Policy):
     kappa: float | None = None
     sigma: float | None = None
     mean_index: bool = False
+    width: float = 1.0
     name: str = "GLOC"
 
     def __post_init__(self) -> None:
@@ -60,11 +61,17 @@ class GLOC(Policy):
         set_defaults(self, lambda_=float(self.d), kappa=1 / self.link.c_mu(self.S), sigma=sub_gaussian(self.link, self.S))
         for field in ("lambda_", "kappa", "sigma"):
             validate.positive(field, getattr(self, field))
+        validate.nonnegative("width", self.width)
 
     @classmethod
     def published(cls, link: Link, d: int, S: float, zeta: float, kappa: float) -> GLOC:
         """The constants of the public code of sarmasarkar2026: L_mu^2 for the noise scale, mean index, an instance's own kappa (oracle)."""
         return cls(link, d, S, zeta, kappa=kappa, sigma=link.L_mu(S) ** 2, mean_index=True, name="GLOC (published)")
+
+    @classmethod
+    def tuned(cls, link: Link, d: int, S: float, width: float = 0.01) -> GLOC:
+        """The radius times the width that the study `tuning` chose: no guarantee, small regret."""
+        return cls(link, d, S, width=width, name="GLOC (tuned)")
 
     def init(self, R: int, noise: np.random.Generator) -> GLOCState:
         eye = np.broadcast_to(np.eye(self.d), (R, self.d, self.d))
@@ -84,12 +91,12 @@ class GLOC(Policy):
         return np.sqrt(np.maximum(self.alpha(state) + self.lambda_ * self.S**2 - residual, 0))
 
     def act(self, state: GLOCState, contexts: Array, rng: np.random.Generator) -> tuple[GLOCState, NDArray[np.intp]]:
-        width = np.sqrt(quadratic(contexts, state.V_inv))
+        norm = np.sqrt(quadratic(contexts, state.V_inv))
         if self.mean_index:
             value = self.link.mu((contexts @ state.theta[:, :, None])[..., 0])
-            return state, argmax(value + np.sqrt(self.alpha(state))[:, None] * width)
+            return state, argmax(value + self.width * np.sqrt(self.alpha(state))[:, None] * norm)
         value = (contexts @ state.centre[:, :, None])[..., 0]
-        return state, argmax(value + self.radius(state)[:, None] * width)
+        return state, argmax(value + self.width * self.radius(state)[:, None] * norm)
 
     def update(self, state: GLOCState, x: Array, reward: Array, noise: np.random.Generator) -> GLOCState:
         y = np.einsum("rd,rd->r", x, state.theta)

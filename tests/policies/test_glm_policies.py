@@ -66,7 +66,7 @@ def project_slowly(theta, M, radius):
     return y
 
 
-def gloc_loop(x, u, theta_star):
+def gloc_loop(x, u, theta_star, width=1.0):
     k = float(sigma(S) * sigma(-S))
     V, theta, zs, xs, B, arms = D * np.eye(D), np.zeros(D), [], [], 2 * k * S**2 * D, []
     for t in range(len(x)):
@@ -74,7 +74,7 @@ def gloc_loop(x, u, theta_star):
         centre = np.linalg.solve(V, X.T @ z) if zs else np.zeros(D)
         alpha = 1 + 4 / k * B + 8 * 0.25 / k**2 * np.log(2 / ZETA * np.sqrt(1 + 2 * B / k + 4 * 0.5**4 / (k**4 * ZETA**2)))
         radius = np.sqrt(alpha + D * S**2 - (z @ z - centre @ (X.T @ z)))
-        index = [a @ centre + radius * np.sqrt(a @ np.linalg.solve(V, a)) for a in x[t]]
+        index = [a @ centre + width * radius * np.sqrt(a @ np.linalg.solve(V, a)) for a in x[t]]
         arms.append(int(np.argmax(index)))
         a = x[t][arms[-1]]
         r = float(u[t] < sigma(a @ theta_star))
@@ -182,13 +182,14 @@ def rs_loop(x, u, theta_star, kappa=4.0, lam=0.5, gamma=0.6, beta=0.4, threshold
     ("policy", "loop"),
     [
         (GLOC(Logistic(), D, S, ZETA), gloc_loop),
+        (GLOC(Logistic(), D, S, ZETA, width=0.03), partial(gloc_loop, width=0.03)),
         (OL2M(D, S, ZETA), ol2m_loop),
         (ECOLog(D, S, ZETA), ecolog_loop),
         (ECOLog(D, S, ZETA, width=0.1), partial(ecolog_loop, width=0.1)),
         (GLMUCB(Logistic(), D, S, T, ZETA, project=False, reach=1e-4, width=0.02), glm_ucb_loop),
         (RSGLinCB(Logistic(), D, S, T, ZETA, kappa=4.0, lambda_=0.5, gamma=0.6, beta=0.4, threshold=0.1, c=0.5), rs_loop),
     ],
-    ids=["GLOC", "OL2M", "ECOLog", "ECOLog, width 0.1", "GLM-UCB, width 0.02", "RS-GLinCB"],
+    ids=["GLOC", "GLOC, width 0.03", "OL2M", "ECOLog", "ECOLog, width 0.1", "GLM-UCB, width 0.02", "RS-GLinCB"],
 )
 def test_plays_the_arms_of_a_literal_loop(policy, loop):
     """180 arms each. GLM-UCB has a fiftieth of its bonus, so that 60 rounds are decided by the estimate too. RS keeps theta_o within 4e-4 of the exact fit, so two arms may differ there; elsewhere none."""
@@ -323,11 +324,14 @@ def test_tuned_rare_switching_beats_theory():
 POLICIES = [
     GLOC(Logistic(), 1, 1.0),
     GLOC.published(Logistic(), 1, 1.0, 0.1, 5.0),
+    GLOC.tuned(Probit(), 1, 1.0),
     GLMUCB(Probit(), 1, 1.0, 9),
     GLMUCB(TruncatedPoisson(3), 1, 1.0, 9),
     GLMUCB.published(Probit(), 1, 1.0, 9, 0.1, 5.0),
     GLOC(Linear(0.5), 1, 1.0),
+    GLMUCB.tuned(Logistic(), 1, 1.0, 9),
     ECOLog(1, 1.0),
+    ECOLog.tuned(1, 1.0),
     ECOLog.published(1, 1.0, 0.1),
     OL2M(1, 1.0),
     OFULog(1, 1.0),
@@ -382,6 +386,7 @@ def test_oracle_has_no_regret():
         (lambda: GLOC(Logistic(), 0, 1.0), "d must"),
         (lambda: GLOC(Logistic(), 2, -1.0), "S must"),
         (lambda: GLOC(Poisson(), 2, 1.0), "sigma must"),
+        (lambda: GLOC(Logistic(), 2, 1.0, width=-1.0), "width must"),
         (lambda: GLMUCB(Poisson(), 2, 1.0, 10), "sub-Gaussian"),
         (lambda: GLMUCB(Logistic(), 2, 1.0, 10, bonus="none"), "bonus must"),
         (lambda: GLMUCB(Logistic(), 2, 1.0, 10, width=np.nan), "width must"),
