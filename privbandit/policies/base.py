@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit import validate
 from privbandit.ledger import Guarantee, Ledger
 
 Array = NDArray[np.float64]
@@ -19,9 +22,23 @@ class Policy(ABC):
     Each round: `act` picks one of K arms from the contexts, `update` learns from the chosen arm's features and its reward.
     Arrays start with the replication axis R. A round that was not observed reaches `update` as x = 0, reward = 0.
     Privacy noise is drawn from the Generator `noise`, all other randomness from `rng`.
+
+    Every subclass's `act` and `update` refuse contexts, x and reward of another shape than the state and `dimension` ask for, and
+    entries that are not finite, before they read them: a clip lets NaN pass, and would publish it past the noise.
     """
 
     name: str
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for method, checked in (("act", _checked_act), ("update", _checked_update)):
+            if method in vars(cls):
+                setattr(cls, method, checked(vars(cls)[method]))
+
+    @property
+    def dimension(self) -> int | None:
+        """Length of a feature vector: the field `d`, or `K` where arms are one-hot; None if any will do."""
+        return getattr(self, "d", getattr(self, "K", None))
 
     @abstractmethod
     def init(self, R: int, noise: np.random.Generator) -> Any:
@@ -42,6 +59,33 @@ class Policy(ABC):
 
     def guarantee(self, delta: float) -> Guarantee:
         return self.ledger.guarantee(delta)
+
+
+def replications(state: Any) -> int | None:
+    """R of a policy's state: the length of the outermost of its arrays; None if it has none."""
+    if not isinstance(state, tuple):
+        return None
+    for part in state:
+        if isinstance(part, np.ndarray) and part.ndim:
+            return len(part)
+    return next((R for R in map(replications, state) if R is not None), None)
+
+
+def _checked_act(act: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(act)
+    def checked(self: Policy, state: Any, contexts: Array, rng: np.random.Generator) -> tuple[Any, NDArray[np.intp]]:
+        return act(self, state, validate.array("contexts", contexts, (replications(state), None, self.dimension)), rng)
+
+    return checked
+
+
+def _checked_update(update: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(update)
+    def checked(self: Policy, state: Any, x: Array, reward: Array, noise: np.random.Generator) -> Any:
+        x = validate.array("x", x, (replications(state), self.dimension))
+        return update(self, state, x, validate.array("reward", reward, (len(x),)), noise)
+
+    return checked
 
 
 def choose(contexts: Array, action: NDArray[np.intp]) -> Array:

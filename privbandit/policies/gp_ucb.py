@@ -130,6 +130,10 @@ class ApproximateGPUCB(Policy):
         validate.probability("zeta", self.zeta)
 
     @property
+    def dimension(self) -> int:
+        return self.features.d
+
+    @property
     def posterior(self) -> FeaturePosterior:
         return FeaturePosterior(self.features.m, self.lambda_, 1 / np.sqrt(self.lambda_))
 

@@ -78,8 +78,6 @@ class LinUCB(Policy):
         return self._estimate(self._open(R, noise), np.zeros((R, self.size)))
 
     def act(self, state: LinearState, contexts: Array, rng: np.random.Generator) -> tuple[LinearState, NDArray[np.intp]]:
-        if contexts.shape[2] != self.d:
-            raise ValueError(f"contexts must have shape (R, K, {self.d}), got {contexts.shape}")
         x = shrink(contexts)
         mean = (x @ state.theta[:, :, None])[..., 0]
         return state, argmax(mean + self.width(state)[:, None] * self.norm(state, x))

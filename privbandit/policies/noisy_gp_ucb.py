@@ -72,6 +72,10 @@ class NoisyGPUCB(Policy):
         return self.calibration.features
 
     @property
+    def dimension(self) -> int:
+        return self.features.d
+
+    @property
     def ledger(self) -> Ledger:
         if not self.calibration.private:
             return Ledger.nonprivate()

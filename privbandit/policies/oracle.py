@@ -23,6 +23,10 @@ class Oracle(Policy):
     def __post_init__(self) -> None:
         validate.array("theta", self.theta, (None,))
 
+    @property
+    def dimension(self) -> int:
+        return len(self.theta)
+
     def init(self, R: int, noise: np.random.Generator) -> None:
         return None
 

@@ -70,4 +70,6 @@ PRIVATE = {
     "PrivateUCB", "RepairedAlgorithm2", "SelfWeighted", "ShuffleGLM", "ShuffleLinUCB", "ShuffleOneSum", "TwoBlock",
 }  # fmt: skip
 RANDOM = {"Algorithm2", "BGLinCB", "ShuffleGLM", "ShuffleOneSum", "Uniform"}  # draw from `rng`, or noise whatever epsilon is
+STATELESS = {"Oracle", "Uniform"}  # remember nothing, not even how many replications they play
+ANY_LENGTH = {"Uniform"}  # do not look at the features, so any number of them will do
 EVERY_ROUND = {"SuccessiveElimination", "PrivateElimination"}  # refuse unobserved rounds

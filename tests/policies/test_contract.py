@@ -12,7 +12,7 @@ import privbandit.policies
 from privbandit.ledger import Ledger
 from privbandit.policies.base import Policy, choose
 
-from .examples import ARMED, DELTA, EVERY_ROUND, EXAMPLES, PRIVATE, RANDOM
+from .examples import ANY_LENGTH, ARMED, DELTA, EVERY_ROUND, EXAMPLES, PRIVATE, RANDOM, STATELESS
 
 SIZES = [(3, 2, 6), (1, 1, 1), (4, 1, 5), (1, 3, 4), (2, 2, 1)]  # K, d, T
 EPSILON = 1.5
@@ -128,6 +128,86 @@ def test_an_unobserved_round_is_accepted_or_refused_by_name(name):
     else:
         state = policy.update(state, nothing, np.zeros(2), noise)
         assert np.isin(policy.act(state, contexts[1], np.random.default_rng(1))[1], range(3)).all()
+
+
+def spoiled(array, value):
+    bad = array.copy()
+    bad[(-1,) * array.ndim] = value
+    return bad
+
+
+def odd_records(name, x, reward):
+    """(argument, x, reward): one of the two is not what a round may bring."""
+    yield from (("x", spoiled(x, value), reward) for value in (np.nan, np.inf, -np.inf))
+    yield from (("reward", x, spoiled(reward, value)) for value in (np.nan, np.inf, -np.inf))
+    yield from (("x", x[0], reward), ("x", x[:0], reward), ("x", x[..., None], reward), ("x", None, reward))
+    yield from (("reward", x, reward[:, None]), ("reward", x, reward[:1]), ("reward", x, 0.0), ("reward", x, [None] * len(x)))
+    if name not in ANY_LENGTH:
+        yield "x", np.concatenate([x, x], axis=1), reward
+    if name not in STATELESS:
+        yield "x", x[:1], reward[:1]  # numpy would hand the one record to every replication
+
+
+def odd_contexts(name, contexts):
+    yield from (spoiled(contexts, value) for value in (np.nan, np.inf))
+    yield from (contexts[0], contexts[:, :0], contexts[:0], None)  # no replication axis, no arms, nobody
+    if name not in ANY_LENGTH:
+        yield np.concatenate([contexts, contexts], axis=2)
+    if name not in STATELESS:
+        yield contexts[:1]
+
+
+def refused(argument, call, *args):
+    """Whether the call raises an error that names the argument, and draws nothing first."""
+    generator = args[-1]
+    before = generator.bit_generator.state
+    try:
+        call(*args)
+    except (TypeError, ValueError) as error:
+        return str(error).startswith(f"{argument} must ") and generator.bit_generator.state == before
+    except Exception:  # noqa: BLE001  an error from somewhere inside names nothing
+        return False
+    return False
+
+
+def second_round(name):
+    """The policy after one round, the state after its second choice, and that choice's record."""
+    policy, (contexts, rewards), noise = build(name), inputs(name, SIZES[0], 3), np.random.default_rng(0)
+    state, action = policy.act(policy.init(3, noise), contexts[0], np.random.default_rng(1))
+    state = policy.update(state, choose(contexts[0], action), rewards[0], noise)
+    acted, action = policy.act(state, contexts[1], np.random.default_rng(2))
+    return policy, state, contexts[1], acted, choose(contexts[1], action), rewards[1]
+
+
+@every
+def test_an_odd_record_is_refused_by_name_before_anything_happens(name):
+    """A user who reports NaN must not get it past the noise: np.clip lets NaN through."""
+    policy, _, _, state, x, reward = second_round(name)
+    for argument, odd_x, odd_reward in odd_records(name, x, reward):
+        assert refused(argument, policy.update, state, odd_x, odd_reward, np.random.default_rng(0)), (argument, odd_x, odd_reward)
+    policy.update(state, x, reward, np.random.default_rng(0))
+
+
+@every
+def test_odd_contexts_are_refused_by_name(name):
+    policy, state, contexts, *_ = second_round(name)
+    for odd in odd_contexts(name, contexts):
+        assert refused("contexts", policy.act, state, odd, np.random.default_rng(0)), odd
+
+
+@every
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_without_the_check_of_the_base_class_odd_input_is_let_in(name, monkeypatch):
+    """So the two tests above can fail, for every policy: they fail once its methods are unwrapped."""
+    policy, chosen, contexts, state, x, reward = second_round(name)
+    for cls in {cls for one in CLASSES.values() for cls in one.__mro__}:
+        for method in {"act", "update"} & set(vars(cls)):
+            if hasattr(vars(cls)[method], "__wrapped__"):
+                monkeypatch.setattr(cls, method, vars(cls)[method].__wrapped__)
+    rng = np.random.default_rng(0)
+    let_in = [odd for odd in odd_records(name, x, reward) if not refused(odd[0], policy.update, state, *odd[1:], rng)]
+    assert let_in
+    assert not all(refused("contexts", policy.act, chosen, odd, rng) for odd in odd_contexts(name, contexts))
 
 
 @every

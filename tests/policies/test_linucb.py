@@ -190,7 +190,7 @@ def test_chosen_weight_is_better_than_others():
         (lambda: LinUCB(d=3, blocks=2), "blocks must divide d = 3, got 2"),
         (lambda: LinUCB(d=2, ridge=0.0), "ridge must be a finite number > 0, got 0.0"),
         (lambda: LinUCB(d=2, alpha=-0.1), "alpha must be a finite number >= 0, got -0.1"),
-        (lambda: LinUCB(d=2).act(LinUCB(d=2).init(1, None), np.zeros((1, 4, 3)), None), r"contexts must have shape \(R, K, 2\)"),
+        (lambda: LinUCB(d=2).act(LinUCB(d=2).init(1, None), np.zeros((1, 4, 3)), None), r"contexts must have shape \(1, \*, 2\), got shape \(1, 4, 3\)"),
         (lambda: PrivateLinUCB(d=2, mechanism=TreeMechanism(8, 1.0, 1.0)), "mechanism.Delta must be at least 2.12132"),
         (lambda: PrivateLinUCB(d=2, mechanism=TreeMechanism(8, 1.0, 3.0), shift=1.0), "alpha must be given with shift"),
         (lambda: PrivateLinUCB.calibrated(0.0, 0.1, d=2, horizon=5), "epsilon must be a number > 0"),
