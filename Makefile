@@ -23,6 +23,7 @@ book: $(VENV)/.ready  ## build the site to book/_build/html (warnings are errors
 
 student: $(VENV)/.ready  ## build the students' edition, without solutions, to book/_build/student/_build/html
 	@BOOK_EDITION=student $(BIN)/jupyter-book build . --path-output book/_build/student -W --keep-going -q
+	@$(BIN)/python tools/check_site.py book/_build/student/_build/html
 	@echo "The students' edition is at book/_build/student/_build/html/index.html"
 
 serve: book      ## build, then serve at http://localhost:8000 (PORT=... to change)

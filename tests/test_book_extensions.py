@@ -56,6 +56,14 @@ def test_a_claim_gets_its_badge_and_both_directions_of_links(build):
     assert "math" in index  # the statement's mathematics is typeset
 
 
+def test_the_index_names_and_links_chapters_as_their_pages_do(build):
+    claims = {"one": Claim("one", "lemma", "E", "about $x$", "this book", "page", test="t", result=CHECKED)}
+    _, index, warnings = build(BLOCK, claims)
+    assert warnings == ""
+    section = index[index.index('id="claims-page"') :]
+    assert "<h2>Page<" in section and 'href="page.html"' in section and "To the chapter" in section
+
+
 @pytest.mark.parametrize(
     ("text", "ids", "warning"),
     [

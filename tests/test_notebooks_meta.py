@@ -11,12 +11,13 @@ import pytest
 from tools.refresh import FACTS, KEPT_METADATA, KERNEL, MOST_IMAGE_BYTES, figure_facts, setup_source
 
 BOOK = Path(__file__).parent.parent / "book"
+HERE = BOOK / "part" / "chapter.ipynb"
 NOTEBOOKS = [p for p in sorted(BOOK.rglob("*.ipynb")) if not {"_build", ".ipynb_checkpoints"} & set(p.parts)]
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|tmp|Users|work|usr)/\w")
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 
 
-def problems(notebook: nbformat.NotebookNode) -> list[str]:
+def problems(notebook: nbformat.NotebookNode, path: Path) -> list[str]:
     """Everything wrong with a stored notebook, one line each."""
     found = [] if notebook.metadata == KERNEL else ["metadata must be the kernel alone: run `make notebooks`"]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -24,7 +25,7 @@ def problems(notebook: nbformat.NotebookNode) -> list[str]:
         found.append("execution counts must be 1, 2, ...: the stored outputs are not of one run from the top")
     if [cell.id for cell in notebook.cells] != [f"cell-{n:03d}" for n in range(len(notebook.cells))]:
         found.append("cell ids must be cell-000, cell-001, ...: run `make notebooks`")
-    if [cell.source for cell in code[:1]] != [setup_source()] or notebook.cells[0].cell_type != "markdown":
+    if [cell.source for cell in code[:1]] != [setup_source(path)] or notebook.cells[0].cell_type != "markdown":
         found.append("the title must come first and the setup cell after it: run `make notebooks`")
     for number, cell in enumerate(code):
         found += [f"code cell {number}: {problem}" for problem in cell_problems(cell)]
@@ -63,7 +64,7 @@ def output_problems(cell: nbformat.NotebookNode) -> list[str]:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.relative_to(BOOK)))
 def test_notebook_is_clean(path):
-    assert problems(nbformat.read(path, as_version=4)) == []
+    assert problems(nbformat.read(path, as_version=4), path) == []
 
 
 def figure_cell(**changes):
@@ -76,7 +77,7 @@ def figure_cell(**changes):
 
 def clean(cell):
     """A notebook with a title, the setup cell and `cell`."""
-    setup = nbformat.v4.new_code_cell(setup_source(), execution_count=1, metadata={"tags": ["remove-cell", "setup"]})
+    setup = nbformat.v4.new_code_cell(setup_source(HERE), execution_count=1, metadata={"tags": ["remove-cell", "setup"]})
     notebook = nbformat.v4.new_notebook(metadata=KERNEL, cells=[nbformat.v4.new_markdown_cell("# Title"), setup, cell])
     for number, each in enumerate(notebook.cells):
         each.id = f"cell-{number:03d}"
@@ -84,7 +85,7 @@ def clean(cell):
 
 
 def test_a_clean_notebook_has_no_problems():
-    assert problems(clean(figure_cell())) == []
+    assert problems(clean(figure_cell()), HERE) == []
 
 
 @pytest.mark.parametrize(
@@ -108,16 +109,16 @@ def test_a_clean_notebook_has_no_problems():
     ],
 )
 def test_each_problem_is_found(changes, problem):
-    assert any(problem in line for line in problems(clean(figure_cell(**changes))))
+    assert any(problem in line for line in problems(clean(figure_cell(**changes)), HERE))
 
 
 def test_moved_cells_are_found():
     notebook = clean(figure_cell())
     notebook.cells[0].id = "cell-007"
-    assert any("cell ids" in line for line in problems(notebook))
+    assert any("cell ids" in line for line in problems(notebook, HERE))
 
 
 def test_a_missing_setup_cell_is_found():
     notebook = clean(figure_cell())
     del notebook.cells[1]
-    assert any("setup cell" in line for line in problems(notebook))
+    assert any("setup cell" in line for line in problems(notebook, HERE))

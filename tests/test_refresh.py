@@ -43,7 +43,7 @@ def test_a_chapter_is_converted_run_and_stable(draft):
     assert not refresh.refresh(path, path, check=True)  # the notebook is its own source from now on
     assert path.read_bytes() == stored
     title, setup, figure, number = nbformat.read(path, as_version=4).cells
-    assert title.source == "# Title" and setup.source == refresh.setup_source()
+    assert title.source == "# Title" and setup.source == refresh.setup_source(path)
     assert figure.outputs[0].text == "Figure facts:\n  one: 1\n  two: 2\nend\n"
     assert figure.metadata == {"tags": ["hide-input"], "mystnb": {"image": {"alt": "one: 1; two: 2"}}}
     assert number.outputs[0].data["text/plain"] == "42" and number.execution_count == 3

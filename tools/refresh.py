@@ -84,22 +84,27 @@ def read(source: Path) -> nbformat.NotebookNode:
     return nbformat.read(source, as_version=4)
 
 
-def setup_source() -> str:
-    """The source of the hidden cell that makes a notebook run where the package is not installed, such as Colab."""
+def setup_source(path: Path) -> str:
+    """The source of the hidden cell that makes the notebook at `path` run where the package is not installed, such as Colab.
+
+    The whole repository is fetched, because chapters read stored runs by paths relative to their own folder.
+    """
     url = re.search(r"^repository:\n\s+url: (\S+)$", (ROOT / "_config.yml").read_text("utf-8"), re.MULTILINE)[1]
-    return f"try:\n    import privbandit\nexcept ModuleNotFoundError:\n    %pip install -q git+{url}"
+    lines = ("try:", "    import privbandit", "except ModuleNotFoundError:")
+    steps = (f"!git clone -q --depth 1 {url} privbandit-book", "%pip install -q ./privbandit-book", f"%cd -q privbandit-book/book/{path.parent.name}")
+    return "\n".join([*lines, *(f"    {step}" for step in steps)])
 
 
-def place_setup(notebook: nbformat.NotebookNode) -> None:
+def place_setup(notebook: nbformat.NotebookNode, path: Path) -> None:
     """Put the setup cell after the title, once."""
     cells = [cell for cell in notebook.cells if "setup" not in cell.metadata.get("tags", [])]
-    cell = nbformat.v4.new_code_cell(setup_source(), metadata={"tags": SETUP_TAGS})
+    cell = nbformat.v4.new_code_cell(setup_source(path), metadata={"tags": SETUP_TAGS})
     notebook.cells = [*cells[:1], cell, *cells[1:]]
 
 
 def execute(notebook: nbformat.NotebookNode, path: Path) -> nbformat.NotebookNode:
     """Run the notebook in its own folder in a fresh kernel of this Python, then reduce it to what is stored."""
-    place_setup(notebook)
+    place_setup(notebook, path)
     normalise(notebook)
     client = NotebookClient(
         notebook, timeout=TIMEOUT, kernel_name="python3", record_timing=False, coalesce_streams=True, resources={"metadata": {"path": str(path.parent)}}

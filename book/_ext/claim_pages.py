@@ -7,7 +7,9 @@ block without its claim, and a ledger id no page uses are warnings, hence errors
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -77,17 +79,33 @@ class ClaimsTable(SphinxDirective):
 
 
 class ClaimsIndex(ClaimsTable):
-    """``{claims-index}``: the claims of all chapters, a section for each."""
+    """``{claims-index}``: the claims of all chapters, a section for each, in the order of the contents."""
 
     required_arguments = 0
 
     def run(self) -> list[nodes.Node]:
-        chapters = sorted({claim.chapter for claim in self.env.app.claims.values()})
-        return [self.section(chapter) for chapter in chapters]
+        pages = self.pages()
+        chapters = {claim.chapter for claim in self.env.app.claims.values()}
+        return [self.section(chapter, pages.get(chapter)) for chapter in sorted(chapters, key=lambda c: (c not in pages, [*pages, c].index(c)))]
 
-    def section(self, chapter: str) -> nodes.section:
-        title = chapter.replace("_", " ").capitalize()
-        return nodes.section("", nodes.title(title, title), self.table(chapter, anchors=True), ids=[f"claims-{chapter}"], names=[f"claims-{chapter}"])
+    def pages(self) -> dict[str, str]:
+        """The page of each chapter in the order of the contents; a chapter's ledger is named after its file."""
+        contents = Path(self.env.srcdir) / "_toc.yml"
+        names = re.findall(r"file: (\S+)", contents.read_text("utf-8")) if contents.exists() else sorted(self.env.found_docs)
+        return {name.split("/")[-1].replace("-", "_"): name for name in names}
+
+    def section(self, chapter: str, page: str | None) -> nodes.section:
+        title = page_title(Path(self.env.doc2path(page))) if page else chapter.replace("_", " ").capitalize()
+        link = self.parse(f"{{doc}}`To the chapter </{page}>`") if page else []
+        anchor = {"ids": [f"claims-{chapter}"], "names": [f"claims-{chapter}"]}
+        return nodes.section("", nodes.title(title, title), *link, self.table(chapter, anchors=True), **anchor)
+
+
+def page_title(path: Path) -> str:
+    """The first heading of a notebook or Markdown page."""
+    text = path.read_text("utf-8")
+    lines = json.loads(text)["cells"][0]["source"] if path.suffix == ".ipynb" else text.splitlines()
+    return next(line for line in lines if line.startswith("# "))[2:].strip()
 
 
 def lines(*texts: str) -> list[nodes.Node]:
