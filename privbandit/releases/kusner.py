@@ -1,7 +1,7 @@
-"""Private release of a tuned hyperparameter (Kusner et al., ICML 2015): run GP-UCB without privacy, protect only the end.
+"""Private release of a tuned hyperparameter, after Kusner et al. (ICML 2015): GP-UCB runs without privacy, only its end is protected.
 
-The constants are those of the paper as we remember it and were not checked against it; the sensitivity holds with high
-probability under the Gaussian-process prior, which is what the delta pays for. The actions of the run itself are not private.
+The sensitivity holds with probability 1 - delta under the Gaussian-process prior (proved in the book, *Releasing what was learnt*); for
+a fixed objective it is an assumption. The actions of the run itself are not private.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit import validate
-from privbandit.ledger import ApproximateDP, Entry, Laplace, Ledger
+from privbandit.ledger import ApproximateDP, Entry, Ledger
 
 Array = NDArray[np.float64]
 UNIT = "the validation set of a tuning run whose objective is drawn from the Gaussian-process prior"
@@ -21,18 +21,17 @@ UNIT = "the validation set of a tuning run whose objective is drawn from the Gau
 
 @dataclass(frozen=True)
 class KusnerRelease:
-    """epsilon, delta for each of the two releases; `size` candidates; T rounds; `gain` = gamma_T; `variance` of the observation noise;
-    `correlation` = k(V, V') between the objectives on two neighbouring validation sets (1: they coincide).
+    """The recommendation of one of `size` candidates after T rounds; `correlation` = k(V, V') between the objectives on two
+    neighbouring validation sets (1: they coincide).
 
-    Guarantee: (epsilon, delta)-DP of the validation set per release, *under the prior assumption*; central trust; final release only.
+    Guarantee: (epsilon, delta)-DP of the validation set, *under the prior assumption* (variance 1 at each candidate): with
+    probability 1 - delta over objectives and observation noise the two laws are within e^epsilon. Central trust; final release only.
     """
 
     epsilon: float
     delta: float
     size: int
     T: int
-    gain: float
-    variance: float = 0.25
     correlation: float = 1.0
 
     def __post_init__(self) -> None:
@@ -40,8 +39,6 @@ class KusnerRelease:
         validate.probability("delta", self.delta)
         validate.positive_int("size", self.size)
         validate.positive_int("T", self.T)
-        validate.nonnegative("gain", self.gain)
-        validate.positive("variance", self.variance)
         if not 0 <= self.correlation <= 1:
             raise ValueError(f"correlation must be a number in [0, 1], got {self.correlation!r}")
 
@@ -65,18 +62,5 @@ class KusnerRelease:
         return np.argmax(score + validate.generator("noise", noise).gumbel(size=score.shape), axis=1)
 
     @property
-    def value_event(self) -> Laplace:
-        """The release of the best observed value."""
-        c1 = 8 / math.log1p(1 / self.variance)
-        q = math.sqrt(self.variance * 4 * math.log(3 / self.delta))
-        Delta = math.sqrt(c1 * self.beta(self.T) * self.gain / self.T) + self.drift + q
-        return Laplace(Delta, Delta / self.epsilon)
-
-    def value(self, best: Array, noise: np.random.Generator) -> Array:
-        """The best observed value (R,) with Laplace noise."""
-        return self.value_event.release(np.asarray(best, dtype=float), validate.generator("noise", noise))
-
-    @property
     def ledger(self) -> Ledger:
-        event = ApproximateDP(self.epsilon, self.delta)
-        return Ledger(UNIT, "central", (Entry("candidate", event), Entry("value", event)))
+        return Ledger(UNIT, "central", (Entry("candidate", ApproximateDP(self.epsilon, self.delta)),))

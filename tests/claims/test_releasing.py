@@ -49,9 +49,21 @@ def _from_secret(policy, state):
     return PrivatePosterior(posterior.features, moved, posterior.bias, posterior.ledger)
 
 
-@claim("posterior-is-public", subject=PrivatePosterior, mutants={"reads-pending-users": type("Twin", (), {"of": staticmethod(_from_secret)})})
+def _without_bias(policy, state):
+    posterior = PrivatePosterior.of(policy, state)
+    return PrivatePosterior(posterior.features, posterior.released, 0.0, posterior.ledger)
+
+
+@claim(
+    "posterior-is-public",
+    subject=PrivatePosterior,
+    mutants={
+        "reads-pending-users": type("Twin", (), {"of": staticmethod(_from_secret)}),
+        "no kernel error in the band": type("Twin", (), {"of": staticmethod(_without_bias)}),
+    },
+)
 def check_public(posterior):
-    """Everything the curator holds back is replaced by NaN: mean, band and ledger stay as they were."""
+    """Everything the curator holds back is replaced by NaN: mean, band and ledger stay as they were; the band is the formula's."""
     T, kernel = 64, SquaredExponential(0.3)
     policy = joint_gp_ucb(features_for_horizon(kernel, T), T, 5.0, 1e-5)
     world, rng = GaussianProcessBandit(kernel, unit_grid(20), 4), np.random.default_rng(0)
@@ -67,6 +79,9 @@ def check_public(posterior):
         values = getattr(before, read)(x)
         assert np.all(np.isfinite(values)) and np.array_equal(values, getattr(after, read)(x))
     assert after.ledger == policy.ledger and abs(after.ledger.epsilon(1e-5) - 5.0) < 1e-6
+    features, B = policy.calibration.features, policy.calibration.B
+    width = state.released.beta[0] * np.sqrt([phi @ state.released.inverse[0] @ phi for phi in features(x)])
+    np.testing.assert_allclose(before.band(x)[0], width + B * math.sqrt(features.uniform_error), rtol=1e-9)
 
 
 test_posterior_is_public = check_public
@@ -98,7 +113,7 @@ def check_recommendation(parts):
     release, probabilities = parts
     scores, n = np.array([0.0, 0.4, 1.0]), 20_000
     for epsilon in (0.5, 2.0, 8.0):
-        k = release(epsilon, 0.05, 3, 100, 5.0)
+        k = release(epsilon, 0.05, 3, 100)
         p = probabilities(epsilon, k.sensitivity, scores)
         for move in itertools.product((-1, 0, 1), repeat=3):
             q = probabilities(epsilon, k.sensitivity, scores + k.sensitivity * np.array(move))
@@ -110,6 +125,48 @@ def check_recommendation(parts):
 
 
 test_exponential_recommendation = check_recommendation
+
+
+@claim(
+    "prior-sensitivity",
+    subject=KusnerRelease,
+    mutants={
+        "half of c": type("Twin", (KusnerRelease,), {"drift": property(lambda self: KusnerRelease.drift.fget(self) / 2)}),
+        "half of beta": type("Twin", (KusnerRelease,), {"beta": lambda self, t: KusnerRelease.beta(self, t) / 2}),
+    },
+)
+def check_prior_sensitivity(release):
+    """The tails of the proof's two events, added over all candidates, on a grid; and 4000 priors, seed 5, of two posteriors after 3 rounds."""
+    for size, T, delta, correlation in itertools.product((1, 20, 1000), (1, 100), (1e-6, 0.05, 0.9), (0.0, 0.5, 0.99)):
+        r = release(1.0, delta, size, T, correlation=correlation)
+        runs = 2 * size * math.exp(-r.beta(T + 1) / 2)
+        apart = size * math.exp(-(r.drift**2) / (4 * (1 - correlation)))
+        assert runs + apart <= delta
+    assert _moved(release(1.0, 0.05, 5, 3, correlation=0.3), 4000) <= 0.05
+
+
+def _moved(release, n):
+    """How often posterior means at some candidate differ by more than `sensitivity`: squared exponential prior, points chosen by UCB."""
+    rng, grid = np.random.default_rng(5), np.linspace(0, 1, release.size)[:, None]
+    root = np.linalg.cholesky(SquaredExponential(0.3)(grid, grid) + 1e-10 * np.eye(release.size))
+    shared, own = rng.standard_normal((n, release.size)), rng.standard_normal((2, n, release.size))
+    k = release.correlation
+    f = (math.sqrt(k) * shared + math.sqrt(1 - k) * own) @ root.T
+    means = [_posterior_mean(each, release, rng) for each in f]
+    return np.mean(np.abs(means[0] - means[1]).max(axis=1) > release.sensitivity)
+
+
+def _posterior_mean(f, release, rng):
+    gp, grid, every = KernelPosterior(SquaredExponential(0.3), 0.25), np.linspace(0, 1, release.size)[:, None], np.arange(len(f))
+    state, x = gp.init(len(f), 1), np.broadcast_to(grid, (len(f), *grid.shape))
+    for t in range(1, release.T + 1):
+        mean, std = gp.predict(state, x)
+        arm = np.argmax(mean + math.sqrt(release.beta(t)) * std, axis=1)
+        state = gp.update(state, grid[arm], f[every, arm] + 0.5 * rng.standard_normal(len(f)))
+    return gp.predict(state, x)[0]
+
+
+test_prior_sensitivity = check_prior_sensitivity
 
 
 def _isotropic(columns):

@@ -70,6 +70,7 @@ def check_over_local(shuffled):
         one = Delta / gaussian_mu(epsilon, DELTA)
         std = [shuffled(n, 3, epsilon, DELTA, 1.0, Delta).std for n in (1, 2, 3, 5, 10, 20)]
         assert std[0] > one and all(s < one * math.sqrt(n) for s, n in zip(std[1:], (2, 3, 5, 10, 20), strict=True))
+    assert shuffled(2, 1, 8.0, DELTA, 1.0, Delta).std > Delta / gaussian_mu(8.0, DELTA) * math.sqrt(2)
 
 
 test_over_local = check_over_local
