@@ -49,7 +49,7 @@ notebooks: $(VENV)/.ready  ## run every notebook again and store the outputs (CH
 	@$(BIN)/python tools/refresh.py $(CHAPTER)
 
 claims: $(VENV)/.ready  ## run the claims' checks and record their results (CHAPTER=prefix_sums for one)
-	@$(BIN)/python -m pytest -q --record-claims $(if $(CHAPTER),tests/claims/test_$(CHAPTER).py,tests/claims --deselect tests/claims/test_ledger.py::test_claim_is_checked_and_not_stale)
+	@$(BIN)/python -m pytest -q --record-claims $(if $(CHAPTER),tests/claims/test_$(CHAPTER)[._]*py,tests/claims --deselect tests/claims/test_ledger.py::test_claim_is_checked_and_not_stale)
 
 clean:           ## remove the built site (the environment stays)
 	@rm -rf book/_build

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_claim_is_checked_and_not_stale(id):
     assert row.status == "checked", f"claim {id} is {row.status}: run `make claims`"
     assert check.fingerprints == {"check": row.result.check, "subject": row.result.subject}, f"claim {id} is stale: run `make claims`"
     assert set(row.result.killed) == set(check.mutants), f"a mutant of {id} survives"
+
+
+def test_files_of_checks_name_their_chapter():
+    """`make claims CHAPTER=x` runs test_x.py and test_x_*.py: every check of the chapter, and no other chapter's."""
+    chapters = {row.chapter for row in CLAIMS.values()}
+    for row in CLAIMS.values():
+        named = {chapter for chapter in chapters if re.match(rf"tests/claims/test_{chapter}[._]", row.test)}
+        assert named == ({row.chapter} if row.test else set()), f"{row.test}, the file of {row.id}, must start with test_{row.chapter}"
 
 
 @pytest.mark.parametrize("id", CHECKS)
