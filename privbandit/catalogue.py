@@ -10,16 +10,11 @@ from types import ModuleType
 from typing import Any
 
 import privbandit
-from privbandit import validate
-from privbandit.accounting import gaussian_mu
 from privbandit.formula import Formula
-from privbandit.ledger import Entry, Gaussian, Ledger
-from privbandit.mechanisms import PREFIX_SUMS
 from privbandit.mechanisms.base import PrefixSums
 from privbandit.policies.base import Policy
 
 Rows = list[dict[str, Any]]
-CALIBRATIONS = ("gaussian", *PREFIX_SUMS, "gp", "shuffle-vector")
 
 
 def modules(package: ModuleType = privbandit) -> Iterator[ModuleType]:
@@ -31,13 +26,15 @@ def modules(package: ModuleType = privbandit) -> Iterator[ModuleType]:
 
 
 def _subclasses(base: type) -> list[type]:
+    """Concrete public classes; the broken twins of the audits are not for use and stay out."""
     found = {
         value
         for module in modules()
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, base) and value is not base and not inspect.isabstract(value)
     }
-    return sorted((c for c in found if not c.__name__.startswith("_")), key=lambda c: (c.__module__, c.__name__))
+    usable = (c for c in found if not c.__name__.startswith("_") and not c.__module__.startswith("privbandit.audit"))
+    return sorted(usable, key=lambda c: (c.__module__, c.__name__))
 
 
 def _described(cls: type) -> dict[str, Any]:
@@ -45,7 +42,8 @@ def _described(cls: type) -> dict[str, Any]:
 
 
 def policies() -> Rows:
-    return [_described(c) for c in _subclasses(Policy)]
+    """With `trust`: where a guarantee holds, "none" without one."""
+    return [_described(c) | {"trust": c.trust} for c in _subclasses(Policy)]
 
 
 def mechanisms() -> Rows:
@@ -57,7 +55,8 @@ def mechanisms() -> Rows:
 
 def formulas() -> Rows:
     found = {f.label: f for module in modules() for f in vars(module).values() if isinstance(f, Formula)}
-    return [{"name": f.label, "formula": f.latex, "source": str(f.source)} for f in sorted(found.values(), key=lambda f: f.label)]
+    ordered = sorted(found.values(), key=lambda f: f.label)
+    return [{"name": f.label, "formula": str(f.expression), "latex": f.latex, "source": str(f.source)} for f in ordered]
 
 
 def claims() -> Rows:
@@ -69,7 +68,8 @@ def claims() -> Rows:
 def experiments() -> Rows:
     from privbandit.experiments import experiments as known
 
-    return [{"name": e.name, "replications": e.replications, "summary": e.description} for e in known().values()]
+    fields = ("name", "replications", "seed", "longest", "unit")
+    return [{field: getattr(e, field) for field in fields} | {"summary": e.description} for e in known().values()]
 
 
 KINDS: dict[str, Callable[[], Rows]] = {
@@ -79,55 +79,3 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "claims": claims,
     "experiments": experiments,
 }
-
-
-def audits(name: str | None) -> Rows:
-    """Run one audit, all audits of one subject, or all."""
-    from privbandit.audit import matching, run
-
-    return [vars(run(one)) for one in matching(name)]
-
-
-def calibrate(
-    mechanism: str,
-    epsilon: float,
-    delta: float,
-    horizon: int,
-    sensitivity: float,
-    neighbours: str,
-    kernel: str,
-    lengthscale: float,
-    users: int,
-    dimension: int,
-) -> dict[str, Any]:
-    """The least noise of a mechanism that is (epsilon, delta)-DP, with the guarantee it buys.
-
-    `sensitivity` is the L2 norm by which one user moves the sum under `neighbours`.
-    """
-    validate.positive("epsilon", epsilon)
-    mu = gaussian_mu(epsilon, delta)
-    if mechanism == "gp":
-        from privbandit.gp.report import calibrate_gp
-
-        asked = {"epsilon": epsilon, "delta": delta, "horizon": horizon, "kernel": kernel, "lengthscale": lengthscale}
-        return asked | calibrate_gp(**asked)
-    if mechanism == "shuffle-vector":
-        from privbandit.mechanisms.shuffle.report import calibrate_vector
-
-        return calibrate_vector(users=users, dimension=dimension, epsilon=epsilon, delta=delta)
-    sensitivity = validate.positive("sensitivity", sensitivity)
-    result = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "horizon": validate.positive_int("horizon", horizon)}
-    result |= {"sensitivity": sensitivity, "neighbours": neighbours, "mu": mu}
-    trust = "local" if mechanism == "local" else "central"
-    if trust == "local" and neighbours != "replace":
-        raise ValueError(f"neighbours must be 'replace' in the local model, got {neighbours!r}")
-    if mechanism == "gaussian":
-        sigma = sensitivity / mu
-        result |= {"sigma": sigma, "max_std": sigma, "mean_std": sigma}
-        entries = (Entry("release", Gaussian(sensitivity, sigma)),)
-    else:
-        sums = PREFIX_SUMS[mechanism].calibrated(horizon, mu, sensitivity)
-        result |= {"sigma": sums.sigma, "max_std": sums.max_std, "mean_std": sums.mean_std}
-        entries = sums.entries
-    guarantee = Ledger("one increment", trust, entries, neighbours).guarantee(delta)
-    return result | {"guarantee": str(guarantee)}

@@ -10,7 +10,7 @@ import privbandit
 
 ROOT = Path(privbandit.__file__).parent
 RANK = {"validate": 0, "formula": 1, "formulas": 2, "accounting": 3, "ledger": 4, "mechanisms": 5, "policies": 6, "simulate": 7}
-ABOVE = {"audit", "experiments", "catalogue", "claims", "plotting", "slider", "__main__"}  # what uses the library; nothing below may use it
+ABOVE = {"audit", "experiments", "catalogue", "claims", "cli", "plotting", "slider", "__main__"}  # what uses the library; nothing below may use it
 BESIDE = ("formula", "formulas", "accounting", "ledger", "mechanisms", "policies", "simulate")  # what an environment must not know
 
 

@@ -77,11 +77,12 @@ class Claim:
 
     def row(self) -> dict[str, Any]:
         """The claim as a flat record, as the command line prints it."""
-        mutants = len(self.result.mutants) if self.result else 0
-        killed = len(self.result.killed) if self.result else 0
+        variants = list(self.result.mutants) if self.result else []
+        rejected = [name for name in variants if name in self.result.killed] if self.result else []
         return {
-            "id": self.id, "kind": self.kind, "level": self.level, "status": self.status, "source": self.source,
-            "test": self.test, "mutants": mutants, "mutants_killed": killed,
+            "id": self.id, "chapter": self.chapter, "kind": self.kind, "level": self.level, "status": self.status,
+            "statement": self.statement, "domain": self.domain, "source": self.source, "test": self.test, "uses": list(self.uses),
+            "mutants": len(variants), "mutants_killed": len(rejected), "variants": variants, "rejected": rejected,
         }  # fmt: skip
 
 
@@ -157,5 +158,5 @@ def recorded(path: Path) -> dict[str, Any]:
 
 
 def load() -> list[dict[str, Any]]:
-    """One row per claim: ``id, kind, level, status, source, test, mutants, mutants_killed``."""
+    """One row per claim: its fields and status, and the names of the wrong variants its check tries and rejects."""
     return [claim.row() for claim in ledger()]

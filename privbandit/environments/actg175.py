@@ -17,6 +17,7 @@ from privbandit.environments.logged import LoggedBandit, doubly_robust
 
 Array = NDArray[np.float64]
 
+PATIENTS = 2139
 ARMS = ("zidovudine", "zidovudine + didanosine", "zidovudine + zalcitabine", "didanosine")
 PROPENSITY = 0.25  # randomised with equal probability
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +13,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from privbandit import __version__, validate
+from privbandit import validate
 from privbandit.environments.base import Environment
+from privbandit.experiments import store as stored
 from privbandit.policies.base import Policy
 from privbandit.simulate import Interval, simulate, student_interval
 from privbandit.summary import ending
@@ -52,7 +51,8 @@ class Run:
 class Experiment:
     """A published table or figure, or a question of ours.
 
-    `build(horizon)` gives the runs; horizon None stands for each setting's own.
+    `build(horizon)` gives the runs; horizon None stands for each setting's own. `longest`: the horizon at which the data end, if they do.
+    `unit` says what one unit of its regret is.
     """
 
     name: str
@@ -60,6 +60,8 @@ class Experiment:
     build: Callable[[int | None], Iterable[Run]]
     replications: int = 50
     seed: int = 1
+    longest: int | None = None
+    unit: str = "one unit of reward"
 
     def run(
         self,
@@ -73,29 +75,37 @@ class Experiment:
     ) -> list[Result]:
         """Play every run. All runs share `seed`, so policies in one setting meet the same contexts and reward draws.
 
-        With `store`, each finished run is written there at once and an interrupted study goes on from what is there.
+        With `store`, each finished run is written there at once and an interrupted study goes on from what is there, as long as the
+        code behind it has not changed.
         """
-        runs = list(self.build(None if horizon is None else validate.positive_int("horizon", horizon)))
+        if horizon is not None and validate.positive_int("horizon", horizon) > (self.longest or math.inf):
+            raise ValueError(f"horizon must be at most {self.longest}, where the data of {self.name} end, got {horizon}")
+        runs = list(self.build(horizon))
         R = self.replications if replications is None else validate.positive_int("replications", replications)
         seed = self.seed if seed is None else validate.positive_int("seed", seed, at_least=0)
-        work = (delayed(play)(run, R, seed, store) for run in runs)
+        work = (delayed(play)(run, R, seed, None if store is None else stored.location(store, run, R, seed)) for run in runs)
         results = Parallel(n_jobs=validate.positive_int("jobs", jobs), return_as="generator")(work)
         return list(tqdm(results, total=len(runs), desc=self.name, disable=not progress))
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The recorded regret of one run: `rounds` (n,) and `regret` (R, n); `more` holds further numbers (R,) that a kind of run reports."""
+    """The recorded regret of one run: `rounds` (n,) and `regret` (R, n); `more` holds further numbers (R,) that a kind of run reports.
+
+    `reused`: read from disk, not played now.
+    """
 
     run: Run
     rounds: np.ndarray
     regret: np.ndarray
     more: Mapping[str, np.ndarray] = field(default_factory=dict)
+    reused: bool = False
 
     @classmethod
-    def of(cls, run: Run, rounds: np.ndarray, regret: np.ndarray, **more: np.ndarray) -> Result:
+    def of(cls, run: Run, arrays: Mapping[str, np.ndarray], reused: bool = False) -> Result:
         """From the arrays of `Run.record`."""
-        return cls(run, rounds, regret, more)
+        more = {name: values for name, values in arrays.items() if name not in ("rounds", "regret")}
+        return cls(run, arrays["rounds"], arrays["regret"], more, reused)
 
     @property
     def head(self) -> dict[str, Any]:
@@ -114,29 +124,14 @@ class Result:
         return student_interval(self.regret, level)
 
 
-def play(run: Run, replications: int, seed: int, store: Path | None) -> Result:
-    """One run, or its stored result."""
-    path = None if store is None else store / f"{_key(run, replications, seed)}.npz"
+def play(run: Run, replications: int, seed: int, path: Path | None) -> Result:
+    """One run, or its result stored at `path`."""
     if path is not None and path.exists():
-        with np.load(path) as data:
-            return Result.of(run, **data)
+        return Result.of(run, stored.read(path), reused=True)
     arrays = run.record(replications, seed)
     if path is not None:
-        _write(path, **arrays)
-    return Result.of(run, **arrays)
-
-
-def _key(run: Run, replications: int, seed: int) -> str:
-    return hashlib.sha256(f"{__version__}|{run!r}|{replications}|{seed}".encode()).hexdigest()[:20]
-
-
-def _write(path: Path, **arrays: np.ndarray) -> None:
-    """Whole or not at all: a run killed while writing leaves no half file behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(f".{os.getpid()}.part")
-    with scratch.open("wb") as file:
-        np.savez_compressed(file, **arrays)
-    scratch.replace(path)
+        stored.write(path, arrays)
+    return Result.of(run, arrays)
 
 
 def as_json(value: Any) -> str:

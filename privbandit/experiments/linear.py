@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from privbandit.environments.actg175 import COVARIATES, actg175, table
+from privbandit.environments.actg175 import COVARIATES, PATIENTS, actg175
 from privbandit.environments.linear import LinearBandit
 from privbandit.experiments.base import Experiment, Run
 from privbandit.mechanisms import SquareRoot, TreeMechanism
@@ -14,6 +14,7 @@ from privbandit.policies.uniform import Uniform
 
 EPSILONS = (1.0, 4.0, 10.0)
 DELTA = 1e-5
+CELLS = "a change by 400 CD4 cells per mm^3 in one patient"
 
 
 def linear(horizon: int | None) -> Iterator[Run]:
@@ -35,8 +36,7 @@ def linear(horizon: int | None) -> Iterator[Run]:
 
 def trial(horizon: int | None) -> Iterator[Run]:
     """ACTG 175: every patient once, in an order redrawn in each replication, with no covariate and with the treatment history."""
-    patients = len(table()["arms"])
-    T = patients if horizon is None else min(horizon, patients)
+    T = PATIENTS if horizon is None else horizon
     for setting, covariates in (("actg175-no-covariates", ()), ("actg175-history", ("history",))):
         world = actg175(covariates)
         facts = {"d": world.d, "Y": 0.5, "centre": 0.5, "alpha": 0.3, "blocks": 4}
@@ -50,8 +50,7 @@ def trial(horizon: int | None) -> Iterator[Run]:
 
 def choices(horizon: int | None) -> Iterator[Run]:
     """What else could have been chosen on ACTG 175: the fixed width, all covariates, the other outcome. Square root only."""
-    patients = len(table()["arms"])
-    T = patients if horizon is None else min(horizon, patients)
+    T = PATIENTS if horizon is None else horizon
     plain = {"Y": 0.5, "centre": 0.5, "blocks": 4}
     cases = [(f"width {alpha:g}", (), "cd4 change", alpha) for alpha in (0.03, 0.1, 0.3, 1.0)]
     cases += [("all covariates", tuple(COVARIATES), "cd4 change", 0.3), ("event-free", (), "event-free", 0.3)]
@@ -66,6 +65,20 @@ def choices(horizon: int | None) -> Iterator[Run]:
 
 EXPERIMENTS = (
     Experiment("linear", "regret of private LinUCB against epsilon: square root, tree, published constants", linear, replications=50),
-    Experiment("actg175", "an HIV trial replayed: what privacy costs in CD4 cells, by matched actions", trial, replications=100),
-    Experiment("actg175-choices", "the same trial with other widths, all covariates, another outcome", choices, replications=100),
+    Experiment(
+        "actg175",
+        "an HIV trial replayed: what privacy costs in CD4 cells, by matched actions",
+        trial,
+        replications=100,
+        longest=PATIENTS,
+        unit=CELLS,
+    ),
+    Experiment(
+        "actg175-choices",
+        "the same trial with other widths, all covariates, another outcome",
+        choices,
+        replications=100,
+        longest=PATIENTS,
+        unit=f"{CELLS}; setting event-free: one patient with an event",
+    ),
 )

@@ -13,8 +13,11 @@ from privbandit.experiments.base import Result
 from privbandit.summary import write as write_table
 
 
-def write(name: str, results: list[Result], folder: Path) -> None:
-    """Write `NAME.csv`, `NAME-curves.csv`, `NAME-final.csv` (one row a replication, for paired differences) and `NAME.png`."""
+def write(name: str, results: list[Result], folder: Path, unit: str = "") -> None:
+    """Write `NAME.csv`, `NAME-curves.csv`, `NAME-final.csv` (one row a replication, for paired differences) and `NAME.png`.
+
+    `unit` of regret is written beside the picture's axis.
+    """
     rows = {
         "": [r.row() for r in results],
         "-curves": [point for r in results for point in _curve(r)],
@@ -22,7 +25,7 @@ def write(name: str, results: list[Result], folder: Path) -> None:
     }
     for suffix, table in rows.items():
         write_table(pd.DataFrame(table), folder / f"{name}{suffix}.csv")
-    _picture(folder / f"{name}.png", name, results)
+    _picture(folder / f"{name}.png", name, results, f"cumulative regret\n(unit: {unit})" if unit else "cumulative regret")
 
 
 def _curve(result: Result) -> list[dict[str, Any]]:
@@ -37,7 +40,7 @@ def _ends(result: Result) -> list[dict[str, Any]]:
     return [shared | {"replication": r} | {name: values[r] for name, values in ends.items()} for r in range(len(result.regret))]
 
 
-def _picture(path: Path, name: str, results: list[Result]) -> None:
+def _picture(path: Path, name: str, results: list[Result], ylabel: str) -> None:
     """Mean cumulative regret with 95% intervals, one panel a setting and protocol."""
     from matplotlib.figure import Figure
 
@@ -55,6 +58,6 @@ def _picture(path: Path, name: str, results: list[Result]) -> None:
                 private = "" if result.run.epsilon is None else f", ε={result.run.epsilon:g}, δ={result.run.delta:.2g}"
                 (line,) = axes.plot(result.rounds, mean, label=f"{result.run.name}{private}")
                 axes.fill_between(result.rounds, low, high, color=line.get_color(), alpha=min(0.2, 2 / len(members)), lw=0)
-            axes.set(title=f"{name}: {setting} ({protocol})", xlabel="round", ylabel="cumulative regret")
+            axes.set(title=f"{name}: {setting} ({protocol})", xlabel="round", ylabel=ylabel)
             axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
         figure.savefig(path, dpi=150)

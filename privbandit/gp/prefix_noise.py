@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit.gp.wishart import WishartTree
+from privbandit.gp.wishart import GPWishartTree
 from privbandit.mechanisms import HonakerTree, PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
 from privbandit.mechanisms.square_root import square_root_coefficients
 
@@ -40,7 +40,7 @@ def _tree(mechanism: TreeMechanism, times: NDArray[np.int64], R: int, size: int,
     for t in times.tolist():
         path = [(level, (t >> level) - 1) for level in range(mechanism.levels) if t >> level & 1]
         nodes = {key: nodes[key] if key in nodes else mechanism.node.release(np.zeros((R, size)), noise) for key in path}
-        pad = mechanism.pad(t, R, noise) if isinstance(mechanism, WishartTree) else 0.0
+        pad = mechanism.pad(t, R, noise) if isinstance(mechanism, GPWishartTree) else 0.0
         yield sum(nodes.values()) + pad
 
 

@@ -113,7 +113,7 @@ class WishartNoise:
 
 
 @dataclass(frozen=True)
-class WishartTree(TreeMechanism):
+class GPWishartTree(TreeMechanism):
     """A tree with Wishart nodes; every prefix is padded to `levels` summands, so its noise is Wishart(levels k) whatever t is.
 
     Guarantee: `cost` for one user under `neighbours`; the padding carries no data (post-processing). `sigma` is the scale L.
@@ -208,5 +208,5 @@ def wishart_calibration(
     else:
         k = exact_degrees(leaf.p, levels, epsilon, delta)
     scale = math.sqrt(1 + Y**2)
-    tree = WishartTree(horizon, scale, scale**2, leaf.p, k, ApproximateDP(epsilon, delta))
+    tree = GPWishartTree(horizon, scale, scale**2, leaf.p, k, ApproximateDP(epsilon, delta))
     return WishartCalibration(leaf, tree, 1.0, zeta, B)

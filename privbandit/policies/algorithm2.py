@@ -78,6 +78,7 @@ class RepairedAlgorithm2(Policy):
     ridge_min: float = 1.0
     mechanism: type[PrefixSums] = SquareRoot
     name: str = "Algorithm 2 (repaired)"
+    trust = "joint"
 
     def __post_init__(self) -> None:
         validate.positive_int("d", self.d), validate.positive_int("horizon", self.horizon), validate.positive("S", self.S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ class Policy(ABC):
     """
 
     name: str
+    trust: ClassVar[str] = "none"  # where its guarantee holds: the trust models of its ledgers, "none" without one
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

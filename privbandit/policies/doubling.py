@@ -36,6 +36,7 @@ class Doubling(Policy):
     first: int = 64
     phases: int = 12
     _made: dict[int, Policy] = field(default_factory=dict, init=False, repr=False, compare=False)
+    trust = "as its phases"
 
     def __post_init__(self) -> None:
         validate.positive_int("first", self.first), validate.positive_int("phases", self.phases)

@@ -48,6 +48,7 @@ class LDPGLM(Policy):
     eta: float = 5.0
     warm_up: int = 0
     name = "LDP GLM"
+    trust = "local"
 
     def __post_init__(self) -> None:
         validate.positive_int("d", self.d), validate.positive_int("warm_up", self.warm_up, at_least=0)

@@ -21,6 +21,8 @@ class LDPLinUCB(PrivateLinUCB):
     typical noise norm std(t) sqrt(2 d); the theory's width keeps the constant regulariser of its proof. Regret grows like T^(3/4).
     """
 
+    trust = "local"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.mechanism, PerUser):

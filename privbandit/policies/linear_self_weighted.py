@@ -65,6 +65,7 @@ class LinearSelfWeighted(Policy):
     scale: Scale = Scale()
     tau: float = TAU
     mechanism: type[PrefixSums] = SquareRoot
+    trust = "joint"
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -48,6 +48,7 @@ class NoisyGPUCB(Policy):
     zeta_reward: float = 0.05
     label: str = ""
     gain: Callable[[int], float] | None = None  # certified bound on gamma_n(lambda_min) for the points on offer, see `GainTable`
+    trust = "joint or local"
 
     def __post_init__(self) -> None:
         if self.local and self.calibration.block != 1:

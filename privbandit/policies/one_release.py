@@ -156,6 +156,7 @@ class OneRelease(Policy):
     ridge_min: float = 1.0
     tau: float = TAU
     mechanism: type[PrefixSums] = SquareRoot
+    trust = "joint"
 
     def __post_init__(self) -> None:
         validate.positive_int("d", self.d), validate.positive_int("horizon", self.horizon)

@@ -25,6 +25,7 @@ class PrivateElimination(SuccessiveElimination):
     """
 
     event: Laplace | Gaussian
+    trust = "central"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,6 +41,7 @@ class PrivateLinUCB(LinUCB):
     mechanism: PrefixSums | WishartTree
     noise_bounds: NoiseBounds | None = None
     shift: float | None = None
+    trust = "joint or local"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,6 +32,7 @@ class PrivateUCB(UCB):
     """
 
     mechanism: PrefixSums
+    trust = "joint or local"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -62,6 +62,7 @@ class ShuffleGLM(BatchedElimination):
     width: float = 1.0
     share: float = 0.5
     rounds: int | None = None
+    trust = "shuffle"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,6 +46,7 @@ class ShuffleLinUCB(LinUCB):
     protocol: VectorSum | ShuffledReports | PlainSum
     horizon: int
     shift: float | None = None
+    trust = "shuffle"
 
     def __post_init__(self) -> None:
         super().__post_init__()

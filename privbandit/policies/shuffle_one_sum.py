@@ -52,6 +52,7 @@ class ShuffleOneSum(BatchedElimination):
     ridge: float = 1.0
     ridge_min: float = 0.1
     tau: float = TAU
+    trust = "shuffle"
 
     def __post_init__(self) -> None:
         super().__post_init__()

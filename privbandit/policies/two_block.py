@@ -161,6 +161,7 @@ class TwoBlock(Policy):
     scale: Scale = Scale()
     tau: float = TAU
     mechanism: type[PrefixSums] = SquareRoot
+    trust = "joint"
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -16,6 +16,7 @@ class Uniform(Policy):
     """Each arm with equal probability. Nothing is learnt, so nothing is spent: the ledger is empty."""
 
     name = "uniform"
+    trust = "any"
 
     def init(self, R: int, noise: np.random.Generator) -> None:
         return None

@@ -28,6 +28,7 @@ class RewardLocalGPUCB(ApproximateGPUCB):
     Y: float = 1.0
     reward_subgaussian: float = 0.5
     name = "reward-local GP-UCB"
+    trust = "local"
 
     def __post_init__(self) -> None:
         validate.positive("Y", self.Y)

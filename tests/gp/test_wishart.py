@@ -8,8 +8,8 @@ from scipy.stats import chi2
 
 from privbandit.features import SquaredExponential, features_for_horizon
 from privbandit.gp.wishart import (
+    GPWishartTree,
     WishartNoise,
-    WishartTree,
     exact_degrees,
     node_loss,
     published_degrees,
@@ -96,7 +96,7 @@ def test_every_user_has_the_same_norm_and_every_prefix_the_same_number_of_summan
     rng = np.random.default_rng(4)
     v = c.leaf.encode(rng.random((50, 1)), rng.uniform(-1, 1, 50))
     np.testing.assert_allclose(np.linalg.norm(v, axis=1), 2.0, atol=1e-12)  # |v v^T|_F = |v|^2 = 1 + Y^2
-    tree = WishartTree(7, 1.0, 1.0, 3, 9)
+    tree = GPWishartTree(7, 1.0, 1.0, 3, 9)
     rng = np.random.default_rng(5)
     state, traces = tree.init(3000, 6, rng), []
     for _ in range(7):

@@ -217,6 +217,7 @@ def test_the_ledger_promises_what_it_should(name):
     if name in PRIVATE:
         assert 0 < ledger.epsilon(DELTA) <= EPSILON * (1 + 1e-9)
         assert ledger.trust in ("central", "joint", "shuffle", "local")
+        assert ledger.trust in CLASSES[name].trust.split(" or ") or name == "Doubling"  # what `privbandit list policies` says
         assert build(name, epsilon=np.inf).ledger.epsilon(DELTA) == np.inf
     elif name not in RANDOM:  # playing at random tells nothing
         assert ledger.epsilon(DELTA) == np.inf
