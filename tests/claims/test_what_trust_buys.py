@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -26,13 +25,10 @@ from privbandit.policies.shuffle_one_sum import ShuffleOneSum
 from privbandit.sensitivity import joint_leaf
 from privbandit.simulate import simulate
 
+from .altered import formula
 from .claim import claim
 
 DELTA = 1e-5
-
-
-def formula(original, expression):
-    return dataclasses.replace(original, expression=expression)
 
 
 def symbols(original):
