@@ -1,175 +1,30 @@
-"""Checks of the claims in the chapter on Algorithm 1."""
+"""Algorithm 1: elimination keeps the best arm, the weights, and the regret that follows."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import sympy as sp
 from scipy.stats import binom
 
-from privbandit.audit.recorder import Leak
-from privbandit.audit.replay import replay
-from privbandit.audit.users import linear
-from privbandit.design import g_optimal
 from privbandit.environments.glm import GLMEnvironment, uniform_ball
-from privbandit.estimators.glm import fit_glm
 from privbandit.formulas import shuffle
-from privbandit.formulas.batched_regret import DOUBLING_COST, LATER_BATCH, LATER_BATCH_CURVATURE, ROUND_REGRET, SECOND_BATCH
+from privbandit.formulas.batched_regret import LATER_BATCH, LATER_BATCH_CURVATURE, ROUND_REGRET, SECOND_BATCH
 from privbandit.kappa import kappa_hat
-from privbandit.linalg import outer
 from privbandit.links import Logistic, Probit
-from privbandit.mechanisms.shuffle.sums import symmetric_range
 from privbandit.policies.b_glincb import BGLinCB
 from privbandit.policies.base import choose
-from privbandit.policies.batched import BatchedElimination, Models, growth, schedule, survivors, useful_from
-from privbandit.policies.doubling import Doubling
+from privbandit.policies.batched import Models, growth, survivors, useful_from
 from privbandit.policies.shuffle_glm import ShuffleGLM
 from privbandit.policies.shuffle_one_sum import ShuffleOneSum
 from privbandit.simulate import simulate
 
+from .altered import formula, symbol
 from .claim import claim
-
-SMALL = {"link": Probit(), "d": 2, "S": 2.0}
-
-
-def formula(original, expression):
-    return dataclasses.replace(original, expression=expression)
-
-
-def symbol(original, name):
-    return next(s for s in original.symbols if s.name == name)
-
-
-# The algorithm -----------------------------------------------------------------------------------------------------------------
-
-
-class NoScaling(ShuffleGLM):
-    def scales(self, models, contexts):
-        return np.ones(contexts.shape[:2])
-
-
-class NoElimination(ShuffleGLM):
-    def probabilities(self, state, contexts):
-        return super().probabilities(state._replace(models=state.models._replace(width=state.models.width + 1e9)), contexts)
-
-
-def literal(policy, state, data, X):
-    """Models and arm probabilities from the finished batches' data [(x (n, d), r (n,)), ..] of one replication, step by step."""
-    link, d, S = policy.link, policy.d, policy.S
-    models = []
-    for k, (x, r) in enumerate(data):
-        protocol = policy.protocols[k]
-        theta = fit_glm(link, x[None], r[None], protocol.loss_ridge, radius=S).theta[0]
-        H = protocol.ridge * np.eye(d)
-        for row in x:
-            weight = 1.0
-            if k:
-                t1, V, w1 = models[0]
-                beta = math.exp(policy.self_concordance * min(2 * S, w1 * math.sqrt(row @ np.linalg.solve(V, row))))
-                weight = float(link.dmu(row @ t1)) / beta
-            H = H + weight * np.outer(row, row)
-        models.append((theta, H, policy.width * protocol.gamma * (1.0 if k else math.sqrt(policy.kappa))))
-    kept = list(range(len(X)))
-    for theta, H, w in models:
-        half = {i: w * math.sqrt(X[i] @ np.linalg.solve(H, X[i])) for i in kept}
-        best = max(X[i] @ theta - half[i] for i in kept)
-        kept = [i for i in kept if X[i] @ theta + half[i] >= best]
-    t1, V, w1 = models[0]
-    beta = np.exp([policy.self_concordance * min(2 * S, w1 * math.sqrt(x @ np.linalg.solve(V, x))) for x in X])
-    scaled = X * np.sqrt(link.dmu(X @ t1) / beta)[:, None]
-    mask = np.isin(np.arange(len(X)), kept)
-    ridge = min(policy.design_ridge(len(data)), 1e-3 * np.max(np.sum(scaled[mask] ** 2, axis=1)))
-    tolerance = policy.design_tolerance
-    p = g_optimal(scaled[None], ridge, tolerance=tolerance, method="multiplicative", available=mask[None]).p[0]
-    return models, p
-
-
-@claim("algorithm-1-printed", subject=ShuffleGLM, mutants={"arms not scaled": NoScaling, "nothing eliminated": NoElimination})
-def check_algorithm(kind):
-    """Two finished batches of 40 and 80 users, no noise; then ten context sets. Some arm is eliminated in most of them."""
-    policy = kind(**SMALL, horizon=200, first_batch=40, batches=3, epsilon=math.inf, delta=0.1, width=4e-4)
-    ends, rng = policy.ends, np.random.default_rng(1)
-    state, data = policy.init(1, rng), []
-    for k in range(2):
-        x = uniform_ball(rng, (policy.length(k),), 2)
-        r = (rng.random(len(x)) < Probit().mu(x @ np.array([1.6, -0.8]))).astype(float)
-        data.append((x, r))
-        for row, reward in zip(x, r, strict=True):
-            state = policy.update(state, row[None], np.array([reward]), rng)
-    assert state.batch == 2 and len(ends) >= 3
-    dropped = 0
-    for _ in range(10):
-        X = uniform_ball(rng, (6,), 2)
-        models, p = literal(policy, state, data, X)
-        np.testing.assert_allclose(policy.probabilities(state, X[None])[0], p, atol=1e-6)
-        dropped += np.any(p == 0)
-    for j, (theta, H, w) in enumerate(models):
-        np.testing.assert_allclose(state.models.theta[0, j], theta, atol=1e-7)
-        np.testing.assert_allclose(np.linalg.inv(state.models.inverse[0, j]), H, rtol=1e-7)
-        assert state.models.width[j] == pytest.approx(w)
-    assert dropped >= 5
-
-
-test_algorithm = check_algorithm
-
-
-# Batches -----------------------------------------------------------------------------------------------------------------------
-
-alpha, k = symbol(shuffle.BATCH, "alpha"), symbol(shuffle.BATCH, "K")
-
-
-@claim(
-    "batch-lengths",
-    subject=(shuffle.BATCH, growth),
-    mutants={
-        "exponent 2 - 2^(1-k)": (formula(shuffle.BATCH, alpha ** (2 - 2 ** (1 - k))), growth),
-        "alpha = sqrt(T)": (shuffle.BATCH, lambda T, M=None: math.sqrt(T)),
-    },
-)
-def check_lengths(pair):
-    """Start and induction step symbolically, the recursion numerically, and B_M = T."""
-    lengths, rate = pair
-    at = lambda j: lengths.expression.subs(k, j)  # noqa: E731
-    assert sp.simplify(at(2) - alpha) == 0
-    step = sp.simplify(sp.log(at(k + 1)) - sp.log(alpha) - sp.log(at(k)) / 2)
-    assert sp.simplify(sp.expand_log(step, force=True)) == 0
-    for T in (10, 1000, 10**6, 10**9):
-        for M in range(2, 7):
-            if M <= math.log2(math.log2(T)):
-                assert float(lengths(alpha=rate(T, M), K=float(M))) == pytest.approx(T, rel=1e-9)
-        assert float(lengths(alpha=rate(T), K=60.0)) >= T
-
-
-test_lengths = check_lengths
-
-
-@claim(
-    "batch-count",
-    subject=(schedule, growth),
-    mutants={
-        "alpha = sqrt(T)": (schedule, math.sqrt),
-        "equal batches": (lambda T, first, a: (*range(first, T, math.ceil(a)), T) if first < T else (T,), growth),
-    },
-)
-def check_count(pair):
-    """Exact for every T up to 3000; attained for first = 1."""
-    cut, rate = pair
-    attained = False
-    for T in [*range(2, 3001), *(int(10**e) for e in np.linspace(3.6, 12, 40))]:
-        most = math.ceil(math.log2(2 + math.log2(T)) - 1e-12)
-        for first in (1, 7, T // 2 + 1, T):
-            ends = cut(T, first, rate(T))
-            assert ends[-1] == T and len(ends) <= most
-        attained |= len(cut(T, 1, rate(T))) == most
-    assert attained
-
-
-test_count = check_count
+from .small_problem import SMALL
 
 
 # Elimination and weights -------------------------------------------------------------------------------------------------------
@@ -397,97 +252,6 @@ def check_holds(pair):
 test_holds = check_holds
 
 
-# Privacy -----------------------------------------------------------------------------------------------------------------------
-
-
-def realised(policy, pair):
-    try:
-        return replay(policy, pair).mu.max()
-    except Leak:
-        return math.inf
-
-
-class QuarterOfTheLedger(ShuffleGLM):
-    @property
-    def ledger(self):
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return ShuffleGLM(**fields | {"epsilon": self.epsilon / 4}).ledger
-
-
-class PeeksAtBatch(ShuffleGLM):
-    """Drops the arms that the running batch's raw rewards speak against."""
-
-    def probabilities(self, state, contexts):
-        p = super().probabilities(state, contexts)
-        records = state.gathered
-        if records.n == 0 or state.batch == len(self.ends) - 1:
-            return p
-        score = (contexts @ ((records.r - 0.5)[..., None] * records.x).sum(axis=1)[:, :, None])[..., 0]
-        return (score == score.max(axis=1, keepdims=True)).astype(float)
-
-
-@claim(
-    "algorithm-1-privacy",
-    subject=ShuffleGLM,
-    mutants={"a quarter of the ledger": QuarterOfTheLedger, "reads the running batch": PeeksAtBatch},
-)
-def check_privacy(kind):
-    """12 changed users; budgets of the corrected and the printed form."""
-    fields = SMALL | {"horizon": 40, "first_batch": 10, "delta": 1e-3, "rounds": 6, "width": 1e-3}
-    policy = kind(**fields, epsilon=2.0)
-    mu = realised(policy, linear(40, 12, 3, 2, np.random.default_rng(7)))
-    assert 0.3 * policy.ledger.mu < mu <= policy.ledger.mu * (1 + 1e-9)
-    for epsilon in (0.5, 2.0, 4.0):
-        for form in ("corrected", "printed"):
-            assert kind(**fields, epsilon=epsilon, form=form).ledger.epsilon(1e-3) <= epsilon * (1 + 1e-9)
-
-
-test_privacy = check_privacy
-
-
-class HalfTheBits(ShuffleOneSum):
-    def _sum(self, users):
-        exact = super()._sum(users)
-        return dataclasses.replace(exact, bits=max(1, exact.bits // 2))
-
-
-class HalfTheLedger(ShuffleOneSum):
-    @property
-    def ledger(self):
-        return ShuffleOneSum(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)} | {"epsilon": self.epsilon / 2}).ledger
-
-
-@claim("one-sum-privacy", subject=ShuffleOneSum, mutants={"half the bits": HalfTheBits, "half the ledger": HalfTheLedger})
-def check_one_sum(kind):
-    policy = kind(**SMALL, horizon=24, first_batch=4, epsilon=1.0, delta=0.01)
-    mu = realised(policy, linear(24, 72, 3, 2, np.random.default_rng(12)))
-    assert 0.6 * policy.ledger.mu < mu <= policy.ledger.mu * (1 + 1e-9)
-    for epsilon in (0.5, 1.0, 4.0):
-        ledger = kind(**SMALL, horizon=500, epsilon=epsilon, delta=1e-4).ledger
-        assert 0.99 * epsilon < ledger.epsilon(1e-4) <= epsilon * (1 + 1e-9) and ledger.trust == "shuffle"
-
-
-test_one_sum = check_one_sum
-
-
-@claim(
-    "two-leaves",
-    subject=symmetric_range,
-    mutants={"one scale": lambda d, W=1.0: symmetric_range(d, 1.0), "2 W": lambda d, W=1.0: (*symmetric_range(d, W)[:2], 2 * W)},
-)
-def check_leaves(ranges):
-    e = np.eye(3)
-    for link, ratio in ((Logistic(), 4.0), (Probit(), math.sqrt(2 * math.pi))):
-        W = link.L_mu(2.0)
-        first, later = ranges(3, 1.0)[2], ranges(3, W)[2]
-        assert first == pytest.approx(np.linalg.norm(outer(e[0]) - outer(e[1])))
-        assert later == pytest.approx(W * np.linalg.norm(outer(e[0]) - outer(e[1])))
-        assert first / later == pytest.approx(ratio, rel=1e-6)
-
-
-test_leaves = check_leaves
-
-
 # Regret terms ------------------------------------------------------------------------------------------------------------------
 
 
@@ -549,54 +313,3 @@ def check_close(kind):
 
 
 test_close = check_close
-
-
-class FirstPhaseOnly(Doubling):
-    @property
-    def ledger(self):
-        return self.policy(0).ledger
-
-
-class FeedsTwice(Doubling):
-    """Every user is sent twice."""
-
-    def update(self, state, x, reward, noise):
-        return super().update(super().update(state, x, reward, noise), x, reward, noise)
-
-
-def phase(T):
-    return ShuffleOneSum(**SMALL, horizon=T, first_batch=4, epsilon=1.0 if T < 16 else 2.0, delta=0.01)
-
-
-@claim("doubling-budget", subject=Doubling, mutants={"ledger of the first phase": FirstPhaseOnly, "every user sent twice": FeedsTwice})
-def check_doubling(kind):
-    """Phases of 8, 16, 32 and 64 users, the later ones with twice the epsilon: 56 changed users."""
-    policy = kind(phase, first=8, phases=4)
-    mu = realised(policy, linear(8 + 16 + 31, 110, 3, 2, np.random.default_rng(13)))
-    assert 0.5 * policy.ledger.mu < mu <= policy.ledger.mu * (1 + 1e-9)
-    assert policy.ledger.epsilon(0.01) == pytest.approx(2.0, rel=0.01)
-
-
-test_doubling = check_doubling
-
-
-a = symbol(DOUBLING_COST, "a")
-
-
-@claim("doubling-cost", subject=DOUBLING_COST, mutants={"half": formula(DOUBLING_COST, 2 ** (a - 1) / (2**a - 1)), "1": formula(DOUBLING_COST, 1 + 0 * a)})
-def check_cost(factor):
-    tight = 0.0
-    for power in (0.3, 0.5, 0.75, 1.0):
-        for first in (1, 5, 64):
-            played, total, length = 0, 0.0, first
-            while played < 5000:
-                total += length**power  # a phase begun is paid in full
-                for T in {played + 1, played + length}:
-                    bound = float(factor(a=power)) * (T + first) ** power if factor.symbols else (T + first) ** power
-                    assert total <= bound * (1 + 1e-12)
-                    tight = max(tight, total / bound)
-                played, length = played + length, 2 * length
-    assert tight > 0.9
-
-
-test_cost = check_cost
