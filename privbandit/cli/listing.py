@@ -8,6 +8,7 @@ from typing import Any
 from privbandit import catalogue
 from privbandit.cli.base import Answer, clipped, leaf, table
 
+FORMULA = 50  # characters, so that the source beside it stays in sight
 SHOWN = {
     "policies": ("name", "trust", "module", "summary"),
     "formulas": ("name", "formula", "source"),
@@ -30,4 +31,11 @@ def perform(options: argparse.Namespace) -> Answer:
 
 
 def _section(kind: str, rows: catalogue.Rows) -> str:
-    return "\n".join(filter(None, (kind, table(rows, SHOWN.get(kind)), LEGENDS.get(kind))))
+    short = [{key: _short(key, value) for key, value in row.items()} for row in rows]
+    return "\n".join(filter(None, (kind, table(short, SHOWN.get(kind)), LEGENDS.get(kind))))
+
+
+def _short(key: str, value: Any) -> Any:
+    if key == "module":
+        return value.removeprefix("privbandit.")
+    return f"{value[: FORMULA - 1]}…" if key == "formula" and len(value) > FORMULA else value
