@@ -21,39 +21,34 @@ UNIT = "the validation set of a tuning run whose objective is drawn from the Gau
 
 @dataclass(frozen=True)
 class KusnerRelease:
-    """The recommendation of one of `size` candidates after T rounds; `correlation` = k(V, V') between the objectives on two
-    neighbouring validation sets (1: they coincide).
+    """The recommendation of one of `size` candidates at the end of a run.
 
-    Guarantee: (epsilon, delta)-DP of the validation set, *under the prior assumption* (variance 1 at each candidate): with
-    probability 1 - delta over objectives and observation noise the two laws are within e^epsilon. Central trust; final release only.
+    Guarantee: (epsilon, delta)-DP of the validation set, *under the prior*: with probability 1 - delta over objectives and observation
+    noise the two laws are within e^epsilon, for any two validation sets whose objectives are each drawn from the prior (centred,
+    variance 1 at each candidate), however they depend on each other. Central trust; final release only.
     """
 
     epsilon: float
     delta: float
     size: int
-    T: int
-    correlation: float = 1.0
 
     def __post_init__(self) -> None:
         validate.positive("epsilon", self.epsilon)
         validate.probability("delta", self.delta)
         validate.positive_int("size", self.size)
-        validate.positive_int("T", self.T)
-        if not 0 <= self.correlation <= 1:
-            raise ValueError(f"correlation must be a number in [0, 1], got {self.correlation!r}")
-
-    def beta(self, t: int) -> float:
-        return 2 * math.log(self.size * t**2 * math.pi**2 / (3 * self.delta))
-
-    @property
-    def drift(self) -> float:
-        """c = 2 sqrt((1 - k(V, V')) ln(3 size/delta)): how far the objectives of neighbouring sets lie apart."""
-        return 2 * math.sqrt((1 - self.correlation) * math.log(3 * self.size / self.delta))
 
     @property
     def sensitivity(self) -> float:
-        """Of the posterior mean at any candidate: 2 sqrt(beta_{T+1}) + c (the prior variance is 1)."""
-        return 2 * math.sqrt(self.beta(self.T + 1)) + self.drift
+        """Of the posterior mean at all candidates at once, with probability 1 - delta: 2 sqrt(2 ln(2 size/delta)); this book."""
+        return 2 * math.sqrt(2 * math.log(2 * self.size / self.delta))
+
+    def published_sensitivity(self, T: int, correlation: float) -> float:
+        """2 sqrt(beta_{T+1}) + c after T rounds, for objectives of correlation k(V, V'): the shape in kusner2015, constants second-hand."""
+        validate.positive_int("T", T)
+        if not 0 <= correlation <= 1:
+            raise ValueError(f"correlation must be a number in [0, 1], got {correlation!r}")
+        beta = 2 * math.log(self.size * (T + 1) ** 2 * math.pi**2 / (3 * self.delta))
+        return 2 * math.sqrt(beta) + 2 * math.sqrt((1 - correlation) * math.log(3 * self.size / self.delta))
 
     def recommend(self, mean: Array, noise: np.random.Generator) -> NDArray[np.intp]:
         """A candidate (R,) by the exponential mechanism on the posterior means (R, size), by Gumbel noise."""
