@@ -30,6 +30,8 @@ class Design(NamedTuple):
 
 def information(X: Array, p: Array, ridge: float | Array) -> Array:
     """A(p) = ridge I + sum_k p_k x_k x_k^T, (R, d, d). `ridge` is a number or (R,)."""
+    if X.ndim != 3 or p.shape != X.shape[:2]:
+        raise ValueError(f"p must have shape (R, K) and X (R, K, d), got {p.shape} and {X.shape}")
     ridge = np.broadcast_to(np.asarray(ridge, dtype=float), X.shape[:1])
     return np.swapaxes(X * p[..., None], 1, 2) @ X + ridge[:, None, None] * np.eye(X.shape[-1])
 
@@ -60,7 +62,7 @@ def g_optimal(
     """
     X = validate.array("X", X, (None, None, None))
     ridge = _ridge(ridge, X.shape[0])
-    validate.positive("tolerance", tolerance)
+    validate.positive("tolerance", tolerance), validate.positive_int("max_iterations", max_iterations, at_least=0)
     step = {"away": _away_step, "multiplicative": _multiplicative_step}[validate.one_of("method", method, ("away", "multiplicative"))]
     X, p = _start(X, available)
     for iteration in range(max_iterations + 1):
@@ -77,7 +79,11 @@ def g_optimal(
 
 def draw(p: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """One arm (R,) from each row of `p` (R, K), by one uniform per row."""
+    if p.ndim != 2 or not p.shape[1]:
+        raise ValueError(f"p must have shape (R, K), got {p.shape}")
     cumulative = np.cumsum(p, axis=1)
+    if not np.all((cumulative[:, -1] > 0) & (cumulative[:, -1] < np.inf)):
+        raise ValueError("p must have rows of finite probabilities with a positive sum, got a row that has not")
     u = rng.random(len(p)) * cumulative[:, -1]
     return np.sum(cumulative <= u[:, None], axis=1)
 
@@ -173,6 +179,8 @@ class DistributionalDesign(NamedTuple):
         """From context sets (n, K, d) of one replication: play the most uncertain arm of each set in turn against the matrix of the phase;
         a phase ends when the determinant has grown by the factor `growth`; a phase weighs as many rounds as it lasted."""
         contexts = validate.array("contexts", contexts, (None, None, None))
+        if validate.positive("growth", growth) <= 1:
+            raise ValueError(f"growth must be a finite number > 1, got {growth!r}")
         current = validate.positive("ridge", ridge) * np.eye(contexts.shape[-1])
         frozen, inverses, lengths = current, [np.linalg.inv(current)], [0]
         for X in contexts:
@@ -197,6 +205,7 @@ class DistributionalDesign(NamedTuple):
 
     def probabilities(self, X: Array, ridge: float | Array, tolerance: float = 0.1) -> Array:
         """Half the G-optimal design of the set, half the mixture over phases of p_k proportional to (x_k^T M x_k)^{log K}; (R, K)."""
+        X = validate.array("X", X, (None, None, self.matrices.shape[-1]))
         K = X.shape[1]
         q = np.maximum(np.einsum("rkd,rjde,rke->rjk", X, self.matrices, X), 0.0)
         q = (q / np.maximum(q.max(axis=2, keepdims=True), np.finfo(float).tiny)) ** np.log(max(K, 2))

@@ -13,33 +13,57 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from privbandit.links import Link
-from privbandit.validate import array, positive, positive_int
+from privbandit.validate import array, instance, positive, positive_int
 
 
 def kappa(link: Link, S: float) -> float:
-    """1 / min of mu' over |z| <= S."""
-    return 1 / link.c_mu(S)
+    """1 / min of mu' over |z| <= S. Raises ValueError where that exceeds the largest float (S > 709 logistic, S > 37 probit)."""
+    least = instance("link", link, Link).c_mu(S)
+    if least < 1 / np.finfo(float).max:
+        raise ValueError(f"S must be at most {_largest(link, S):.4g} for kappa of the {link.name} link to be a float, got {S!r}")
+    return 1 / least
 
 
 def kappa_star(link: Link, S: float) -> float:
     """1 / max of mu' over |z| <= S."""
-    return 1 / link.L_mu(S)
+    return 1 / instance("link", link, Link).L_mu(S)
 
 
-def kappa_hat(link: Link, S: float, d: int, K: int, nodes: int = 400) -> float:
-    """1 / E mu'(<x*, theta*>) for K arms uniform in the unit ball and |theta*| = S, by quadrature.
+def _largest(link: Link, S: float) -> float:
+    """The largest S whose kappa is a float, to four digits (rounded down), by bisection below one that is too large."""
+    low, high = 0.0, min(S, 1024.0)  # no link of this package stays a float longer and then ceases to be one
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (middle, high) if link.c_mu(middle) >= 1 / np.finfo(float).max else (low, middle)
+    return low * (1 - 1e-4)
+
+
+def kappa_hat(link: Link, S: float, d: int, K: int, panels: int = 20) -> float:
+    """1 / E mu'(<x*, theta*>) for K arms uniform in the unit ball and |theta*| = S, by quadrature to a relative 1e-10.
 
     <x, theta*> = S u with u the first coordinate of a uniform point of the ball: (1 + u) / 2 is Beta((d+1)/2, (d+1)/2), and the best of
-    K arms has distribution function F(u)^K. With u = sin(phi) the density K F^{K-1} f du is smooth, so Gauss-Legendre converges fast.
+    K arms has distribution function F(u)^K. With u = sin(phi) the density K F^{K-1} f du is smooth: Gauss-Legendre on `panels` equal
+    parts, doubled until nothing changes. Raises ValueError where S, d or K is so large that this fails.
     """
-    positive("S", S), positive_int("d", d), positive_int("K", K)
-    node, weight = np.polynomial.legendre.leggauss(nodes)
-    phi = node * np.pi / 2
+    instance("link", link, Link), positive("S", S), positive_int("d", d), positive_int("K", K)
+    before = _kappa_hat(link, S, d, K, positive_int("panels", panels))
+    while panels < 1 << 14:
+        panels *= 2
+        now = _kappa_hat(link, S, d, K, panels)
+        if abs(now - before) <= 1e-10 * now < np.inf:
+            return now
+        before = now
+    raise ValueError(f"S, d and K must be smaller for the quadrature to converge, got S = {S!r}, d = {d!r}, K = {K!r}")
+
+
+def _kappa_hat(link: Link, S: float, d: int, K: int, panels: int) -> float:
+    node, weight = np.polynomial.legendre.leggauss(20)
+    phi = (((np.arange(panels)[:, None] + (1 + node) / 2) / panels - 0.5) * np.pi).ravel()
     u = np.sin(phi)
-    density = np.cos(phi) ** d
     a = (d + 1) / 2
-    mass = weight * density * betainc(a, a, (1 + u) / 2) ** (K - 1)
-    return float(mass.sum() / (mass @ link.dmu(S * u)))
+    mass = np.tile(weight, panels) * np.cos(phi) ** d * betainc(a, a, (1 + u) / 2) ** (K - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(mass.sum() / (mass @ link.dmu(S * u)))
 
 
 class Estimate(NamedTuple):
@@ -49,6 +73,7 @@ class Estimate(NamedTuple):
 
 def kappa_hat_simulated(link: Link, theta: NDArray[np.float64], contexts: NDArray[np.float64]) -> Estimate:
     """kappa-hat of `theta` (d,) from drawn context sets (n, K, d), with its standard error (delta method)."""
+    instance("link", link, Link)
     theta = array("theta", theta, (None,))
     contexts = array("contexts", contexts, (None, None, theta.size))
     slopes = link.dmu((contexts @ theta).max(axis=1))

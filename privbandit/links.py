@@ -73,7 +73,12 @@ class Link(ABC):
 
     def self_concordance(self, S: float) -> float:
         """The smallest M with |mu''| <= M mu' on |z| <= S."""
-        return _maximum(lambda z: np.abs(self.ddmu(z)) / self.dmu(z), S)
+
+        def ratio(z: Array) -> Array:
+            slope = self.dmu(z)
+            return np.where(slope > 0, np.abs(self.ddmu(z)) / np.where(slope > 0, slope, 1.0), 0.0)  # 0: mu' underflows, far out
+
+        return _maximum(ratio, S)
 
     def leaf_range(self, S: float, slope: float | None = None) -> float:
         """Y = sup |r - mu(z) + s(z) z| over |z| <= S and all rewards, with s = mu' or the constant `slope`.
@@ -92,9 +97,12 @@ class Link(ABC):
 
 
 def _maximum(f, S: float) -> float:
-    """Maximum of a smooth f on [-S, S]: grid, end points, and a refinement around the best grid point."""
+    """Maximum of a smooth f on [-S, S]: grid, end points, and a refinement around the best grid point.
+
+    Past |z| = 40 every link is as good as flat or straight, so a larger interval has a second, coarse grid there.
+    """
     S = positive("S", S)
-    z = np.linspace(-S, S, 2001)
+    z = np.linspace(-S, S, 2001) if S <= 40 else np.unique(np.concatenate([np.linspace(-S, S, 2001), np.linspace(-40.0, 40.0, 2001)]))
     values = f(z)
     best = int(np.argmax(values))
     if best in (0, z.size - 1):
@@ -127,6 +135,7 @@ class Logistic(Link):
         return (np.asarray(u) < self.mu(z)).astype(float)
 
     def reward_range(self, S: float) -> tuple[float, float]:
+        positive("S", S, allow_inf=True)
         return 0.0, 1.0
 
     def L_mu(self, S: float) -> float:
@@ -187,6 +196,7 @@ class Probit(Link):
         return (np.asarray(u) < self.mu(z)).astype(float)
 
     def reward_range(self, S: float) -> tuple[float, float]:
+        positive("S", S, allow_inf=True)
         return 0.0, 1.0
 
     def L_mu(self, S: float) -> float:
@@ -255,6 +265,7 @@ class Poisson(Link):
         return np.where(pdtr(below, mean) > u, below, above)
 
     def reward_range(self, S: float) -> tuple[float, float]:
+        positive("S", S, allow_inf=True)
         return 0.0, np.inf
 
     def L_mu(self, S: float) -> float:
@@ -264,6 +275,7 @@ class Poisson(Link):
         return float(np.exp(-positive("S", S)))
 
     def self_concordance(self, S: float) -> float:
+        positive("S", S, allow_inf=True)
         return 1.0
 
 
@@ -313,4 +325,5 @@ class TruncatedPoisson(Link):
         return np.sum(below <= np.asarray(u, dtype=float)[..., None], axis=-1).astype(float)
 
     def reward_range(self, S: float) -> tuple[float, float]:
+        positive("S", S, allow_inf=True)
         return 0.0, float(self.N)

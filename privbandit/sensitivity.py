@@ -53,8 +53,18 @@ ARMS = {
 
 def outer_distance(v: Array, w: Array) -> Array:
     """|v v' - w w'|_F for v, w (..., p): sqrt(|v|^4 + |w|^4 - 2 <v, w>^2)."""
+    v, w = validate.array("v", v), validate.array("w", w)
+    if v.ndim < 1 or v.shape[-1:] != w.shape[-1:]:
+        raise ValueError(f"v and w must have shapes (..., p), got {v.shape} and {w.shape}")
     squares = np.sum(v * v, axis=-1) ** 2 + np.sum(w * w, axis=-1) ** 2
     return np.sqrt(np.maximum(squares - 2 * np.sum(v * w, axis=-1) ** 2, 0.0))
+
+
+def _moderate(name: str, value: float) -> float:
+    """A positive number whose fourth power is a float."""
+    if validate.positive(name, value) > 1e75:
+        raise ValueError(f"{name} must be a finite number in (0, 1e75], got {value!r}")
+    return float(value)
 
 
 def joint_leaf(weight: float, neighbours: str = "replace") -> float:
@@ -66,7 +76,7 @@ def joint_leaf(weight: float, neighbours: str = "replace") -> float:
     otherwise c = 1 and df/dv = 2 (1 + v)(tau - 2 v (1 - v)) >= 0. So v = 1: f = (2 + tau)^2 / 2 for tau <= 2, else 4 tau.
     """
     validate.one_of("neighbours", neighbours, NEIGHBOURS)
-    return float(JOINT[neighbours](tau=validate.positive("weight", weight) ** 2))
+    return float(JOINT[neighbours](tau=_moderate("weight", weight) ** 2))
 
 
 def block_leaf(Y: float, neighbours: str = "replace") -> float:
@@ -76,7 +86,7 @@ def block_leaf(Y: float, neighbours: str = "replace") -> float:
     and the second -z with 1/Y <= z <= Y on the same x, so the square is (1 + Y^2)^2 + (1 + z^2)^2 - 2 (1 - Y z)^2: largest at
     z = Y (8 Y^2) or at a root of z^3 - (Y^2 - 1) z + Y, which wins from about Y = 2.355.
     """
-    validate.one_of("neighbours", neighbours, NEIGHBOURS), validate.positive("Y", Y)
+    validate.one_of("neighbours", neighbours, NEIGHBOURS), _moderate("Y", Y)
     if neighbours == "add-remove":
         return 1 + Y**2
     if Y <= 1:

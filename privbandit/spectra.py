@@ -58,6 +58,9 @@ def gaussian_bounds(mechanism: PrefixSums, d: int, zeta: float, blocks: int = 1)
 
     With `blocks` > 1 the matrix is block-diagonal, blocks of equal size, and noise elsewhere has been dropped.
     """
+    validate.instance("mechanism", mechanism, PrefixSums), validate.positive_int("d", d)
+    if d % validate.positive_int("blocks", blocks):
+        raise ValueError(f"blocks must divide d = {d}, got {blocks!r}")
     share = validate.probability("zeta", zeta) / (2 * mechanism.horizon)
     norm = matrix_norm(d // blocks, mechanism.max_std, share / blocks)
     return NoiseBounds(-norm, norm, vector_norm(d, mechanism.max_std, share))
@@ -65,10 +68,11 @@ def gaussian_bounds(mechanism: PrefixSums, d: int, zeta: float, blocks: int = 1)
 
 def sample_eigenvalues(d: int, sigma: float, draws: int, rng: np.random.Generator) -> Array:
     """Eigenvalues (draws, d), ascending, of independent noise matrices: for pictures and tests, never for a release."""
+    validate.positive_int("d", d), validate.nonnegative("sigma", sigma), validate.positive_int("draws", draws), validate.generator("rng", rng)
     return np.linalg.eigvalsh(smat(sigma * rng.standard_normal((draws, svec_size(d))), d))
 
 
 def semicircle(x: Array, d: int, sigma: float) -> Array:
     """Limiting density of the eigenvalues at x."""
     radius = validate.positive("sigma", sigma) * np.sqrt(2 * validate.positive_int("d", d))
-    return 2 / (np.pi * radius**2) * np.sqrt(np.maximum(radius**2 - np.asarray(x, dtype=float) ** 2, 0.0))
+    return 2 / (np.pi * radius) * np.sqrt(np.maximum(1 - (validate.array("x", x) / radius) ** 2, 0.0))

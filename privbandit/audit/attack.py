@@ -17,9 +17,9 @@ def clopper_pearson(hits: ArrayLike, n: int, alpha: float) -> tuple[Array, Array
     Source: Clopper and Pearson (1934).
     """
     n, alpha = validate.positive_int("n", n), validate.probability("alpha", alpha)
-    hits = np.asarray(hits)
-    if np.any(hits < 0) or np.any(hits > n):
-        raise ValueError(f"hits must lie in 0..{n}, got {hits}")
+    hits = validate.array("hits", hits)
+    if np.any((hits < 0) | (hits > n) | (hits != np.round(hits))):
+        raise ValueError(f"hits must be whole numbers in 0..{n}, got {hits}")
     with np.errstate(invalid="ignore"):
         low = np.where(hits == 0, 0.0, beta.ppf(alpha, hits, n - hits + 1))
         high = np.where(hits == n, 1.0, beta.ppf(1 - alpha, hits + 1, n - hits))
@@ -32,6 +32,7 @@ def epsilon_lower_bound(hits: ArrayLike, false_hits: ArrayLike, n: int, delta: f
     P(S) <= e^epsilon Q(S) + delta, so epsilon >= log((P(S) - delta) / Q(S)); P from below and Q from above, half the error each.
     """
     alpha = (1 - validate.probability("confidence", confidence)) / 2
+    delta = validate.nonnegative("delta", delta)
     low, _ = clopper_pearson(hits, n, alpha)
     _, high = clopper_pearson(false_hits, n, alpha)
     return np.log(np.maximum((low - delta) / high, 1.0))
@@ -42,6 +43,10 @@ def attack(score: Array, other: Array, delta: float, confidence: float) -> float
 
     The event is a half-line; its end and the direction are chosen on the even runs, the limit comes from the odd ones alone.
     """
+    score = validate.array("score", score, (None,))
+    other = validate.array("other", other, score.shape)
+    if len(score) < 2:
+        raise ValueError(f"score must hold at least 2 runs, got {len(score)}")
     train, test = (score[::2], other[::2]), (score[1::2], other[1::2])
     best, choice = -1.0, None
     for sign in (1, -1):

@@ -192,6 +192,7 @@ class Linear(Kernel):
 def make_kernel(name: str, lengthscale: float = 0.2, nu: float = 2.5, d: int = 1) -> Kernel:
     """"se", "matern" (a product form for d > 1) or "linear", for callers that have only a word."""
     validate.one_of("kernel", name, ("se", "matern", "linear"))
+    validate.positive("lengthscale", lengthscale), validate.positive("nu", nu), validate.positive_int("d", d)
     if name == "linear":
         return Linear()
     if name == "se":

@@ -40,6 +40,7 @@ class Spectrum:
 
     def width(self, B: float) -> float:
         """B sqrt(lambda_max) + kappa, the private part of beta_t."""
+        validate.positive("B", B)
         return B * math.sqrt(self.lambda_max) + self.kappa
 
     def scaled(self, factor: float) -> Spectrum:

@@ -21,6 +21,9 @@ from privbandit.mechanisms import TreeMechanism
 
 def published_nodes(lengthscale: float, horizon: int, d: int = 1) -> int:
     """Gauss-Hermite nodes a side by the printed rule: more than 1/l^2, and the printed error bound at most 1/T."""
+    validate.positive_int("horizon", horizon), validate.positive_int("d", d)
+    if validate.positive("lengthscale", lengthscale) < LIMIT**-0.5:
+        raise ValueError(f"lengthscale must allow at most {LIMIT} nodes, got {lengthscale!r}")
     n = int(1 / lengthscale**2 + 1e-9) + 1
     while PUBLISHED_HERMITE_ERROR(d=d, lengthscale=lengthscale, n=n) > 1 / horizon:
         n += 1
@@ -37,6 +40,8 @@ def published_features(kernel, horizon: int, d: int = 1) -> FourierFeatures:
 
 def published_spectrum(m: int, horizon: int, epsilon: float, delta: float, Y: float = 1.0, zeta: float = 0.05) -> tuple[float, Spectrum]:
     """The printed node noise sigma (off-diagonal standard deviation) and spectral bounds."""
+    validate.positive_int("m", m), validate.positive_int("horizon", horizon), validate.positive("Y", Y), validate.probability("zeta", zeta)
+    validate.positive("epsilon", epsilon), validate.probability("delta", delta)
     sigma = float(PUBLISHED_NODE_SIGMA(T=horizon, Y=Y, delta=delta, epsilon=epsilon))
     levels = 1 + math.ceil(math.log2(horizon))
     log = math.log(2 * horizon / zeta)
@@ -60,7 +65,7 @@ def published_calibration(
     features: FourierFeatures, horizon: int, epsilon: float, delta: float, *, B: float = 1.0, Y: float = 1.0, zeta: float = 0.05
 ) -> PublishedCalibration:
     """A runnable tree with the printed noise: equal standard deviations in matrix and vector, hence scale sqrt(2) in svec coordinates."""
-    validate.positive("epsilon", epsilon), validate.probability("delta", delta), validate.probability("zeta", zeta)
+    validate.positive("B", B)
     sigma, spectrum = published_spectrum(features.m, validate.positive_int("horizon", horizon), epsilon, delta, Y, zeta)
     leaf = Leaf(make_shape(features, "symmetric"), Y, math.sqrt(2))
     tree = TreeMechanism(horizon, math.sqrt(2) * sigma, leaf.Delta)

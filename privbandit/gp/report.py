@@ -49,6 +49,7 @@ def published_private_width(
     m: int | None = None,
 ) -> float:
     """The same quantity with the literature's constants, at its own number of features (squared exponential) or at `m`."""
+    validate.positive("B", B)
     if m is None:
         m = _published_m(make_kernel(kernel, lengthscale, nu, d), horizon, d)
     return published_spectrum(m, horizon, epsilon, delta, Y, zeta)[1].width(B)

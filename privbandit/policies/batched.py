@@ -173,6 +173,9 @@ class BatchedElimination(Policy):
 
 def growth(horizon: int, batches: int | None = None) -> float:
     """alpha: 2 sqrt(T), or T^(1 / (2 (1 - 2^(1-M)))) for at most M = `batches` batches if that is fewer than log2 log2 T."""
+    validate.positive_int("horizon", horizon)
+    if batches is not None:
+        validate.positive_int("batches", batches)
     if batches is None or batches < 2 or batches > math.log2(max(math.log2(max(horizon, 2)), 1)):
         return 2 * math.sqrt(horizon)
     return horizon ** (1 / (2 * (1 - 2.0 ** (1 - batches))))
@@ -180,6 +183,7 @@ def growth(horizon: int, batches: int | None = None) -> float:
 
 def schedule(horizon: int, first: int, alpha: float) -> tuple[int, ...]:
     """Ends of the batches B_1 = first, B_2 = alpha, B_k = alpha sqrt(B_{k-1}), rounded up and cut at the horizon."""
+    validate.positive_int("horizon", horizon), validate.positive_int("first", first), validate.positive("alpha", alpha)
     ends, length = [min(first, horizon)], alpha
     while ends[-1] < horizon:
         ends.append(min(horizon, ends[-1] + math.ceil(length)))
@@ -189,6 +193,7 @@ def schedule(horizon: int, first: int, alpha: float) -> tuple[int, ...]:
 
 def geometric(horizon: int, first: int) -> tuple[int, ...]:
     """Ends of batches that double: first, 2 first, 4 first, .. cut at the horizon."""
+    validate.positive_int("horizon", horizon), validate.positive_int("first", first)
     ends = [min(first, horizon)]
     while ends[-1] < horizon:
         ends.append(min(horizon, ends[-1] + first * 2 ** len(ends)))

@@ -19,7 +19,7 @@ from privbandit.policies.base import Array, Policy, argmax
 
 def gradient_bound(link: Link, S: float) -> float:
     """Largest length of a user's gradient (mu(z) - r) x: |mu(z) - r| over |z| <= S and the range of the rewards (may be infinite)."""
-    low, high = link.reward_range(S)
+    low, high = validate.instance("link", link, Link).reward_range(validate.positive("S", S))
     return float(max(high - link.mu(-S), link.mu(S) - low))
 
 

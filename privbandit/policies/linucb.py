@@ -46,7 +46,7 @@ class LinUCB(Policy):
     name = "LinUCB"
 
     def __post_init__(self) -> None:
-        validate.positive_int("d", self.d), validate.probability("zeta", self.zeta)
+        validate.positive_int("d", self.d), validate.probability("zeta", self.zeta), validate.number("centre", self.centre)
         for field in ("S", "sigma_r", "ridge", "Y", "weight"):
             validate.positive(field, getattr(self, field))
         if self.alpha is not None:

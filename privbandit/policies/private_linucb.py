@@ -45,9 +45,12 @@ class PrivateLinUCB(LinUCB):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        validate.instance("mechanism", self.mechanism, PrefixSums, WishartTree)
         needed = joint_leaf(self.weight * self.Y)
         if self.mechanism.Delta < needed * (1 - 1e-12):
             raise ValueError(f"mechanism.Delta must be at least {needed:.6g}, the sensitivity of a leaf, got {self.mechanism.Delta!r}")
+        if self.shift is not None:
+            validate.nonnegative("shift", self.shift)
         if self.shift is not None and self.alpha is None:
             raise ValueError("alpha must be given with shift: the confidence width is proved for its own shift only, got alpha = None")
 
@@ -71,7 +74,7 @@ class PrivateLinUCB(LinUCB):
         the private part of the width, S sqrt(lambda_max) + kappa, smallest: a choice from public constants. epsilon = inf is LinUCB.
         """
         mu = gaussian_mu(epsilon, delta)
-        validate.positive("Y", Y), validate.positive("S", S)
+        validate.positive("Y", Y), validate.positive("S", S), validate.positive("ridge", ridge)
         fields |= {"d": d, "Y": Y, "S": S, "zeta": zeta, "blocks": blocks}
 
         def build(tau: float) -> PrivateLinUCB:
@@ -105,6 +108,7 @@ class PrivateLinUCB(LinUCB):
         The shift is 1.5 typical norms of d x d noise, sqrt(2d) standard deviations each; eigenvalues are lifted to a third of it. Both
         constants were chosen on simulated data and depend on no record. epsilon = inf is LinUCB with the same alpha.
         """
+        validate.positive_int("d", d), validate.positive("Y", Y), validate.positive("ridge", ridge)
         sums = mechanism.calibrated(horizon, gaussian_mu(epsilon, delta), joint_leaf(1.0))
         shift = 1.5 * sums.max_std * (2 * d) ** 0.5
         fields |= {"d": d, "Y": Y, "alpha": alpha, "blocks": blocks}
@@ -130,7 +134,8 @@ class PrivateLinUCB(LinUCB):
         the norm bound Upsilon, so that the regulariser lies between Upsilon and 3 Upsilon. Constants from the authors' public code.
         Features have length at most 1. Our tree releases no root that is not needed, so it may use one level less than m.
         """
-        m = 1.0 + (horizon - 1).bit_length()
+        validate.positive_int("d", d), validate.positive("Y", Y), validate.positive("epsilon", epsilon), validate.probability("zeta", zeta)
+        m = 1.0 + (validate.positive_int("horizon", horizon) - 1).bit_length()
         sigma = float(PUBLISHED_SIGMA(m=m, Y=Y, delta=validate.probability("delta", delta), epsilon=epsilon))
         norm = float(PUBLISHED_NORM(sigma=sigma, m=m, d=float(d), T=float(horizon), zeta=zeta / 2))
         vector = float(VECTOR_NORM(sigma=sigma * m**0.5, d=float(d), zeta=zeta / (2 * horizon)))
@@ -147,6 +152,7 @@ class PrivateLinUCB(LinUCB):
 
         Joint differential privacy at the tree's own (epsilon, delta).
         """
+        validate.instance("tree", tree, WishartTree), validate.probability("zeta", zeta)
         weight, bounds = tree.Z / validate.positive("Y", Y), tree.noise_bounds(zeta / 2, validate.positive("ridge", ridge))
         best = min(best_ridge(bounds, weight, S, ridge), max(bounds.low, ridge))
         return cls(mechanism=tree, noise_bounds=bounds, d=tree.d, S=S, Y=Y, zeta=zeta, ridge=best, weight=weight, **fields)

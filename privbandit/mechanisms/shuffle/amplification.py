@@ -16,9 +16,9 @@ from scipy.optimize import brentq
 from scipy.special import betainc
 
 from privbandit import validate
-from privbandit.accounting import gaussian_delta, gaussian_mu
+from privbandit.accounting import gaussian_delta, gaussian_sigma
 from privbandit.formulas.shuffle import AMPLIFICATION
-from privbandit.mechanisms.shuffle.hockey_stick import tails
+from privbandit.mechanisms.shuffle.hockey_stick import MOST, moderate, tails
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def shuffled_delta(epsilon: float, epsilon_0: float, users: int) -> float:
     epsilon >= 0, epsilon_0 > 0. For every number of clones the likelihood ratio rises with A, so the best test is a threshold and delta
     needs two binomial tails. Numbers of clones outside 12 standard deviations count as fully revealing.
     """
-    epsilon, epsilon_0 = validate.nonnegative("epsilon", epsilon), validate.positive("epsilon_0", epsilon_0)
+    epsilon, epsilon_0 = moderate(epsilon, at_least_zero=True), validate.positive("epsilon_0", epsilon_0)
     users = validate.positive_int("users", users)
     clone = math.exp(-epsilon_0)
     spread = 12 * math.sqrt(users * clone * (1 - clone)) + 50
@@ -79,6 +79,8 @@ def _half_tail(t: Array, C: Array) -> Array:
 def shuffled_epsilon(epsilon_0: float, users: int, delta: float) -> float:
     """The least epsilon with `shuffled_delta` <= `delta`; never above epsilon_0."""
     delta = validate.probability("delta", delta)
+    if validate.positive("epsilon_0", epsilon_0) > MOST:
+        raise ValueError(f"epsilon_0 must be at most {MOST:g}, got {epsilon_0!r}")
     if shuffled_delta(0.0, epsilon_0, users) <= delta:
         return 0.0
     if shuffled_delta(epsilon_0 * (1 - 1e-9), epsilon_0, users) > delta:
@@ -94,6 +96,7 @@ def gaussian_shuffled_delta(epsilon: float, sigma: float, users: int, Delta: flo
     (delta_0 / (1 + e^{epsilon_0}) each; Dwork and Roth 2014, Lemma 3.17), which moves the mixture by as much. With tv the sum of all
     changes, delta = shuffled_delta + (1 + e^epsilon) tv; the best epsilon_0 of a grid is returned.
     """
+    epsilon, users = moderate(epsilon, at_least_zero=True), validate.positive_int("users", users)
     mu = validate.positive("Delta", Delta) / validate.positive("sigma", sigma)
     local = np.linspace(0.05, min(2 * math.log(users + 1.0) + 1, 30.0), 60)
     return min(_approximate(epsilon, e, gaussian_delta(mu, float(e)), users) for e in local)
@@ -111,7 +114,8 @@ def gaussian_local_sigma(epsilon: float, delta: float, users: int, Delta: float 
 
     Never more than the noise that makes each message (epsilon, delta)-DP by itself.
     """
-    alone = Delta / gaussian_mu(epsilon, delta)
+    epsilon, users = moderate(epsilon), validate.positive_int("users", users)
+    alone = gaussian_sigma(epsilon, delta, Delta)
     low, high = alone / math.sqrt(users) / 2, alone
     while high / low > 1.001:
         middle = math.sqrt(low * high)

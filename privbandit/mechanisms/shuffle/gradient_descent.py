@@ -42,6 +42,7 @@ class ShuffleGradientDescent:
     claim: ApproximateDP | None = None
 
     def __post_init__(self) -> None:
+        validate.instance("gradients", self.gradients, VectorSum)
         validate.positive_int("rounds", self.rounds)
         validate.positive("S", self.S)
         validate.positive("L", self.L)
@@ -52,6 +53,7 @@ class ShuffleGradientDescent:
         cls, users: int, d: int, S: float, epsilon: float, delta: float, *, L: float = 1.0, ridge: float = 0.0, rounds: int = 50
     ) -> ShuffleGradientDescent:
         """The whole run is certified (epsilon, delta)-DP."""
+        validate.positive("L", L), validate.positive_int("d", d)
         return cls(VectorSum.ball(users, d, epsilon, delta, L, rounds), rounds, S, L, ridge)
 
     @classmethod
@@ -60,6 +62,7 @@ class ShuffleGradientDescent:
     ) -> ShuffleGradientDescent:
         """The printed rounds (capped at `most_rounds`), budget of a round, and vector-sum constants. Advanced composition must really
         cover the run: refused where sqrt(2 T log(2/delta)) e + T e (exp(e) - 1) exceeds epsilon for the round's budget e."""
+        validate.positive("S", S), validate.positive("L", L)
         rounds = published_rounds(users, d, epsilon, delta, most_rounds)
         each = float(PGD_STEP_EPSILON(epsilon=epsilon, delta=delta, T=rounds))
         spent = math.sqrt(2 * rounds * math.log(2 / delta)) * each + rounds * each * math.expm1(each)
@@ -107,7 +110,7 @@ class ShuffleGradientDescent:
 
     def run(self, gradient: Callable[[Array], Array], R: int, noise: np.random.Generator) -> Array:
         """The average iterate (R, d). `gradient` maps theta (R, d) to every user's gradient (R, n, d); longer ones are clipped to L."""
-        theta = np.zeros((R, self.gradients.size))
+        theta = np.zeros((validate.positive_int("R", R), self.gradients.size))
         total = np.zeros_like(theta)
         for _ in range(self.rounds):
             total += theta
@@ -124,5 +127,7 @@ def clip(x: Array, radius: float) -> Array:
 
 def published_rounds(users: int, d: int, epsilon: float, delta: float, most: int = 1000) -> int:
     """The printed number of rounds epsilon^2 n^2 / (d log^3(n d / delta)), at least 1 and at most `most`."""
+    validate.positive_int("users", users), validate.positive_int("d", d), validate.positive_int("most_rounds", most)
+    validate.positive("epsilon", epsilon), validate.probability("delta", delta)
     rounds = float(PGD_ROUNDS(n=users, d=d, epsilon=epsilon, delta=delta))
     return int(min(max(1, math.ceil(rounds)), most))

@@ -15,9 +15,23 @@ from privbandit import validate
 Array = NDArray[np.float64]
 
 
+MOST = 700.0
+"""The largest epsilon of these curves: beyond it e^epsilon is no float."""
+
+
+def moderate(epsilon: float, *, at_least_zero: bool = False) -> float:
+    """An epsilon > 0 (or >= 0) whose exponential is a float."""
+    number = (validate.nonnegative if at_least_zero else validate.positive)("epsilon", epsilon)
+    if number > MOST:
+        raise ValueError(f"epsilon must be at most {MOST:g}, got {epsilon!r}")
+    return number
+
+
 def divergence(P: Array, Q: Array, epsilon: float) -> float:
     """sum_y (P(y) - e^epsilon Q(y))_+ of two probability tables of one shape: the exact delta of telling P from Q."""
-    return float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum())
+    P = validate.array("P", P)
+    Q = validate.array("Q", Q, P.shape)
+    return float(np.maximum(P - math.exp(moderate(epsilon, at_least_zero=True)) * Q, 0.0).sum())
 
 
 def binomial_shift(N: int, shift: int, epsilon: float, p: float = 0.5) -> float:
@@ -28,7 +42,7 @@ def binomial_shift(N: int, shift: int, epsilon: float, p: float = 0.5) -> float:
     shifts up to g, the shift g alone has to be checked.
     """
     N, shift = validate.positive_int("N", N), validate.positive_int("shift", shift, at_least=0)
-    factor = math.exp(validate.nonnegative("epsilon", epsilon))
+    factor, p = math.exp(moderate(epsilon, at_least_zero=True)), validate.probability("p", p)
     t = np.arange(-1.0, N + shift + 1)
     cdf, sf = tails(t, N, p)
     cdf_shifted, sf_shifted = tails(t - shift, N, p)
@@ -37,7 +51,10 @@ def binomial_shift(N: int, shift: int, epsilon: float, p: float = 0.5) -> float:
 
 def binomial_shift_vector(N: int, shift: ArrayLike, epsilon: float, p: float = 0.5) -> float:
     """The exact delta of D independent Bin(N, p) against the same plus the integer vector `shift`, by enumeration."""
-    shift = np.atleast_1d(np.asarray(shift, dtype=int))
+    N, p = validate.positive_int("N", N), validate.probability("p", p)
+    shift = np.atleast_1d(np.asarray(shift))
+    if shift.dtype.kind not in "iu" or shift.ndim != 1:
+        raise ValueError(f"shift must be a vector of whole numbers, got {shift!r}")
     points = math.prod(N + abs(int(k)) + 1 for k in shift)
     if points > 2e7:
         raise ValueError(f"shift must leave at most 2e7 points to enumerate, got {points}")
@@ -55,11 +72,13 @@ def bit_sum_delta(users: int, q: float, epsilon: float, ones: ArrayLike | None =
     Sums of independent bits are log-concave, so half-lines are the best rejection sets here as well.
     """
     users, q = validate.positive_int("users", users), validate.probability("q", q)
-    factor = math.exp(validate.nonnegative("epsilon", epsilon))
-    ones = np.arange(users) if ones is None else np.atleast_1d(np.asarray(ones, dtype=int))
-    if np.any((ones < 0) | (ones >= users)):
-        raise ValueError(f"ones must lie in 0..{users - 1}, got {ones}")
+    factor = math.exp(moderate(epsilon, at_least_zero=True))
+    ones = np.arange(users) if ones is None else np.atleast_1d(np.asarray(ones))
+    if ones.dtype.kind not in "iu" or np.any((ones < 0) | (ones >= users)):
+        raise ValueError(f"ones must be whole numbers in 0..{users - 1}, got {ones}")
     low, high = q / 2, 1 - q / 2
+    if low * factor >= high:  # randomised response protects each user alone
+        return 0.0
     length = next_fast_len(users + 1, real=True)
     frequency = np.exp(-2j * np.pi * np.fft.rfftfreq(length))
     bit = np.stack([1 - low + low * frequency, 1 - high + high * frequency])  # characteristic functions of one message
