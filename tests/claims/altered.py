@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from privbandit.formula import Formula
+
 
 def formula(original, expression):
     return dataclasses.replace(original, expression=expression)
@@ -11,6 +13,11 @@ def formula(original, expression):
 
 def scaled(formula, factor):
     return dataclasses.replace(formula, expression=factor * formula.expression)
+
+
+def mutant(formula: Formula, change) -> Formula:
+    """The formula with a changed expression."""
+    return dataclasses.replace(formula, expression=change(formula.expression), stable=None)
 
 
 def symbol(original, name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from privbandit.mechanisms.shuffle.hockey_stick import divergence
@@ -16,3 +18,8 @@ def convolve(*laws):
 
 def both_ways(P, Q, epsilon):
     return max(divergence(P, Q, epsilon), divergence(Q, P, epsilon))
+
+
+def hockey_stick(P, Q, epsilon):
+    """sum of (P - e^epsilon Q)_+ over the last axis: the smallest delta at epsilon."""
+    return np.maximum(P - math.exp(epsilon) * Q, 0.0).sum(-1)
