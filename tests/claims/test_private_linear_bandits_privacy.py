@@ -208,7 +208,7 @@ def check_wishart(certificate):
 test_wishart = check_wishart
 
 
-# Published constants and the study ------------------------------------------------------------------------------------------------
+# Published constants -------------------------------------------------------------------------------------------------------------
 
 
 def with_less_noise(*values, **fields):
