@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,19 @@ class Event(Protocol):
     def delta(self) -> float: ...
 
 
+def door(event: Event, value: NDArray[Any], noise: np.random.Generator, draw: Callable[[], NDArray[Any]] | None) -> NDArray[Any]:
+    """The door that every noised value leaves through: `value` plus `draw()`, or exactly `value` where there is nothing to draw.
+
+    An audit passes a recorder instead of a Generator; it is handed the exact value and answers what was released. Everybody else's
+    noise must be a numpy Generator, and the value finite: no noise hides a NaN.
+    """
+    recorder = getattr(noise, "release", None)
+    if recorder is not None:
+        return recorder(value, event)
+    validate.generator("noise", noise), validate.array("value", value)
+    return value if draw is None else value + draw()
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """Gaussian noise of standard deviation `sigma` on a value that neighbours move by at most `Delta` in L2.
@@ -63,16 +77,8 @@ class Gaussian:
         return self.Delta / self.sigma if self.sigma else math.inf
 
     def release(self, value: NDArray[np.float64], noise: np.random.Generator) -> NDArray[np.float64]:
-        """The door for Gaussian noise: `value` plus independent N(0, sigma^2) in every entry; `value` itself if sigma = 0.
-
-        An audit passes a recorder instead of a Generator; it is handed the exact value and answers what was released.
-        """
-        recorder = getattr(noise, "release", None)
-        if recorder is not None:
-            return recorder(value, self)
-        if self.sigma == 0:
-            return value
-        return value + self.sigma * noise.standard_normal(np.shape(value))
+        """`value` plus independent N(0, sigma^2) in every entry, through the `door`; `value` itself if sigma = 0."""
+        return door(self, value, noise, (lambda: self.sigma * noise.standard_normal(np.shape(value))) if self.sigma else None)
 
 
 @dataclass(frozen=True)
@@ -96,11 +102,8 @@ class Laplace:
         return self.Delta / self.scale if self.scale else math.inf
 
     def release(self, value: NDArray[np.float64], noise: np.random.Generator) -> NDArray[np.float64]:
-        """The door for Laplace noise."""
-        recorder = getattr(noise, "release", None)
-        if recorder is not None:
-            return recorder(value, self)
-        return value if self.scale == 0 else value + noise.laplace(scale=self.scale, size=np.shape(value))
+        """`value` plus independent Laplace noise in every entry, through the `door`; `value` itself if scale = 0."""
+        return door(self, value, noise, (lambda: noise.laplace(scale=self.scale, size=np.shape(value))) if self.scale else None)
 
 
 @dataclass(frozen=True)
@@ -143,15 +146,24 @@ class NonPrivate:
     delta: float = field(default=0.0, init=False)
 
 
+def _is_event(thing: Any) -> bool:
+    """Whether it has the four costs; they are not computed, which may take long."""
+    own = getattr(thing, "__dict__", {})
+    return not isinstance(thing, type) and all(cost in own or hasattr(type(thing), cost) for cost in ("mu", "tau", "epsilon", "delta"))
+
+
 @dataclass(frozen=True)
 class Entry:
-    """`count` adaptive releases of one kind that one unit can touch."""
+    """`count` >= 1 adaptive releases of one kind that one unit can touch; `event` says what one of them costs."""
 
     name: str
     event: Event
     count: int = 1
 
     def __post_init__(self) -> None:
+        validate.text("name", self.name)
+        if not _is_event(self.event):
+            raise TypeError(f"event must be an object with costs mu, tau, epsilon and delta, got {self.event!r}")
         validate.positive_int("count", self.count)
 
 
@@ -176,7 +188,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All releases one `unit` can touch, adaptively composed.
+    """All releases one `unit` can touch, adaptively composed. `unit` says in words whose record is protected, and must not be empty.
 
     Gaussian and certified Gaussian-DP entries add in quadrature (exact); pure and approximate entries add linearly (basic
     composition). Sources: Dong, Roth and Su (2022), Corollary 3.3; Dwork and Roth (2014), Theorem 3.16.
@@ -188,7 +200,10 @@ class Ledger:
     neighbours: str = "replace"
 
     def __post_init__(self) -> None:
+        validate.text("unit", self.unit)
         validate.one_of("trust", self.trust, TRUST)
+        if not isinstance(self.entries, tuple) or not all(isinstance(entry, Entry) for entry in self.entries):
+            raise TypeError(f"entries must be a tuple of Entry, got {self.entries!r}")
         validate.one_of("neighbours", self.neighbours, NEIGHBOURS)
 
     @classmethod

@@ -95,6 +95,15 @@ def array(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = No
     return result
 
 
+def text(name: str, value: Any) -> str:
+    """`value` if it is a string that says something."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a non-empty string, got {value!r}")
+    if not value.strip():
+        raise ValueError(f"{name} must be a non-empty string, got {value!r}")
+    return value
+
+
 def generator(name: str, value: Any) -> np.random.Generator:
     """`value` if it is a numpy Generator (or an audit's stand-in for one): no global randomness."""
     if not isinstance(value, np.random.Generator) and not hasattr(value, "release"):

@@ -9,6 +9,7 @@ from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 from privbandit.accounting import gaussian_delta, gaussian_epsilon
+from privbandit.gp.wishart import WishartNoise
 from privbandit.ledger import (
     Account,
     ApproximateDP,
@@ -20,6 +21,8 @@ from privbandit.ledger import (
     Ledger,
     NonPrivate,
 )
+from privbandit.mechanisms.shuffle.certificate import BinomialNoise
+from privbandit.mechanisms.wishart import Wishart
 
 
 def ledger(*events, **options):
@@ -108,6 +111,49 @@ def test_a_recorder_takes_the_place_of_the_noise(event):
     assert event.release(5.0, Recorder()) == (5.0, event)
 
 
+EVENTS = [
+    Gaussian(1.0, 2.0),
+    Gaussian(1.0, 0.0),
+    Laplace(1.0, 2.0),
+    Laplace(1.0, 0.0),
+    BinomialNoise(40, 1.0, 3, 1e-3),
+    Wishart(9, 1, 2.0, 1e-6),
+    WishartNoise(2, 9, 1.0),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("noise", [None, 0, np.random, np.random.RandomState(0)], ids=["None", "0", "np.random", "RandomState"])
+def test_the_door_takes_its_noise_from_a_generator_only(event, noise):
+    with pytest.raises(TypeError, match="^noise must be a numpy random Generator, got "):
+        event.release(np.zeros((2, 3)), noise)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_the_door_lets_nothing_through_that_noise_cannot_hide(event, bad):
+    noise = np.random.default_rng(0)
+    before = noise.bit_generator.state
+    with pytest.raises(ValueError, match=f"^value must have finite entries only, got {bad}"):
+        event.release(np.array([[0.0, 1.0, 2.0], [0.0, bad, 2.0]]), noise)
+    assert noise.bit_generator.state == before
+
+
+def test_entering_an_event_does_not_compute_its_costs():
+    """The certificate of a large binomial takes seconds; a ledger that is only passed on must not pay for it."""
+
+    class Dear:
+        tau = epsilon = delta = 0.0
+
+        @property
+        def mu(self):
+            raise RuntimeError("computed")
+
+    book = ledger((Dear(), 1))
+    with pytest.raises(RuntimeError, match="computed"):
+        book.mu
+
+
 def test_account_stops_before_the_budget_is_passed():
     account = Account(1.0)
     event = Gaussian(1.0, 2.0)  # mu = 1/2: four of them spend 1 exactly
@@ -153,6 +199,19 @@ def test_an_account_takes_gaussian_events_only():
         (lambda: ApproximateDP(-0.1), "epsilon"),
         (lambda: ApproximateDP(0.1, 1.5), "delta"),
         (lambda: Entry("x", Gaussian(1.0, 1.0), 0), "count"),
+        (lambda: Entry("x", Gaussian(1.0, 1.0), 1.5), "count"),
+        (lambda: Entry("x", 3.0), "event"),
+        (lambda: Entry("x", Gaussian), "event"),
+        (lambda: Entry("x", None), "event"),
+        (lambda: Entry("", Gaussian(1.0, 1.0)), "name"),
+        (lambda: Ledger(None, "central", ()), "unit"),
+        (lambda: Ledger("", "central", ()), "unit"),
+        (lambda: Ledger(" ", "central", ()), "unit"),
+        (lambda: Ledger("u", None, ()), "trust"),
+        (lambda: Ledger("u", "local", (), neighbours=None), "neighbours"),
+        (lambda: Ledger("u", "local", None), "entries"),
+        (lambda: Ledger("u", "local", [Entry("x", Gaussian(1.0, 1.0))]), "entries"),
+        (lambda: Ledger("u", "local", (Gaussian(1.0, 1.0),)), "entries"),
         (lambda: Ledger("u", "nobody", ()), "trust"),
         (lambda: Ledger("u", "local", (), neighbours="friends"), "neighbours"),
         (lambda: Ledger.nonprivate().epsilon(0.0), "delta"),

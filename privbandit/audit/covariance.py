@@ -16,10 +16,11 @@ from privbandit.mechanisms.base import PrefixSums
 Array = NDArray[np.float64]
 
 
-class Impulses:
-    """Stands in for the noise Generator: the n-th scalar draw is 1 in replication n and 0 in all others."""
+class Impulses(np.random.Generator):
+    """Stands in for the noise Generator: the n-th standard normal is 1 in replication n and 0 in all others."""
 
     def __init__(self, R: int) -> None:
+        super().__init__(np.random.PCG64(0))
         self.R, self.drawn = R, 0
 
     def standard_normal(self, shape: tuple[int, ...]) -> Array:

@@ -79,10 +79,15 @@ class Replayer:
 
 
 def price(event: Any, cost: str, shift: Array) -> Array:
-    """What moving the value by `shift` costs, from what moving it by the event's own sensitivity costs; both are proportional."""
+    """What moving the value by `shift` costs, from what moving it by the event's own sensitivity costs; both are proportional.
+
+    A shift that is not finite is a `Leak`: no noise hides it.
+    """
     sensitivity = getattr(event, "Delta", getattr(event, "shift", None))
     if sensitivity is None:
         raise TypeError(f"event must have a price in proportion to a shift (Gaussian, Laplace or binomial noise), got {event!r}")
+    if not np.isfinite(shift).all():
+        raise Leak(f"a noised value moved by {shift[~np.isfinite(shift)][0]}, which noise does not hide: {event}")
     full = getattr(event, cost)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.divide(full, sensitivity) if sensitivity else (np.inf if cost == "mu" else 0.0)

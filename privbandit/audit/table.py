@@ -10,7 +10,7 @@ from privbandit.accounting import gaussian_sigma
 from privbandit.audit import checks
 from privbandit.audit.base import Audit, AuditResult
 from privbandit.audit.policies import POLICIES
-from privbandit.audit.twins import OneLevelTooFew, OneRow, OneRowFFT, QuietSums, RootOnly
+from privbandit.audit.twins import OneLevelTooFew, OneRow, OneRowFFT, QuietSums, RootOnly, Undefined
 from privbandit.ledger import ApproximateDP, Gaussian, Laplace
 from privbandit.mechanisms import HonakerTree, PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
 from privbandit.mechanisms.shuffle.bits import BitSum
@@ -20,13 +20,21 @@ from privbandit.mechanisms.wishart import WishartTree
 MU = 0.5
 
 
-def sums(name: str, cls: type[PrefixSums], *twins: type[PrefixSums], horizon: int = 16, replayed: bool = True) -> list[Audit]:
+def sums(
+    name: str,
+    cls: type[PrefixSums],
+    *twins: type[PrefixSums],
+    replay_only: tuple[type[PrefixSums], ...] = (),
+    horizon: int = 16,
+    replayed: bool = True,
+) -> list[Audit]:
     """The three audits of a prefix-sum mechanism; twins are given as classes that claim to be calibrated."""
     built = partial(cls.calibrated, horizon, MU)
     broken = (lambda: QuietSums.of(built()), *(partial(twin.calibrated, horizon, MU) for twin in twins))
+    nonlinear = tuple(partial(twin.calibrated, horizon, MU) for twin in replay_only)  # the other two methods take mechanisms as linear
     return [
         Audit(f"{name}-covariance", "covariance", checks.covariance, partial(cls.calibrated, 8 * horizon, MU), broken),
-        *([Audit(f"{name}-replay", "replay", checks.sums_replay, built, broken)] if replayed else []),
+        *([Audit(f"{name}-replay", "replay", checks.sums_replay, built, broken + nonlinear)] if replayed else []),
         Audit(f"{name}-attack", "attack", checks.sums_attack, built, broken[:1]),
     ]
 
@@ -79,7 +87,7 @@ _MECHANISMS = [
     *sums("honaker", HonakerTree),
     *sums("square-root", SquareRoot, OneRow),
     *sums("square-root-fft", SquareRootFFT, OneRowFFT, replayed=False),  # draws its noise before it sees data: nothing to replay
-    *sums("local", PerUser),
+    *sums("local", PerUser, replay_only=(Undefined,)),
 ]
 
 AUDITS: dict[str, Audit] = {audit.name: audit for audit in (*_MECHANISMS, *POLICIES)}

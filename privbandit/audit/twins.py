@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit.ledger import Entry, Gaussian, Ledger
-from privbandit.mechanisms import PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
+from privbandit.mechanisms import PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
+from privbandit.mechanisms.local import SumState
 from privbandit.policies.base import Array, Policy
 
 
@@ -49,6 +50,15 @@ class OneRowFFT(SquareRootFFT):
     @property
     def entries(self) -> tuple[Entry, ...]:
         return (Entry("square-root rows", Gaussian(self.Delta, self.sigma)),)
+
+
+@dataclass(frozen=True)
+class Undefined(PerUser):
+    """Cannot compute every user's increment (here: one far below zero) and adds noise to NaN, which stays NaN."""
+
+    def release(self, state: SumState, increment: Array, noise: Any) -> tuple[SumState, Array]:
+        total = state.total + self.report.release(np.where(increment < -0.35 * self.Delta, np.nan, increment), noise)
+        return SumState(state.step + 1, total), total
 
 
 class QuietDoor:

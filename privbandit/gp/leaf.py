@@ -40,6 +40,9 @@ class Shape:
     gram: Gram
     exponent: float = 0.0
 
+    def __post_init__(self) -> None:
+        validate.instance("gram", self.gram, Gram), validate.nonnegative("exponent", self.exponent)
+
     @property
     def features(self) -> FourierFeatures:
         return self.gram.features
@@ -92,7 +95,7 @@ class Leaf:
     scale: float
 
     def __post_init__(self) -> None:
-        validate.positive("Y", self.Y)
+        validate.instance("shape", self.shape, Shape), validate.positive("Y", self.Y)
         validate.positive("scale", self.scale)
 
     @property
@@ -109,10 +112,14 @@ class Leaf:
 
     def encode(self, x: Array, y: Array) -> Array:
         """The contribution (..., size) of points x (..., d) with rewards y (...); points are moved into the box, rewards into [-Y, Y]."""
-        x = np.clip(x, 0.0, np.asarray(self.features.sides))
-        y = np.clip(validate.array("reward", y), -self.Y, self.Y)
+        x, y = self.clipped(x, y)
         vector = self.scale * y[..., None] * self.features(x) / np.sqrt(self.shape.s)
         return np.concatenate([self.shape.gram.encode(x), vector], axis=-1)
+
+    def clipped(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """x in the box and y in [-Y, Y], once both are found finite."""
+        x = validate.array("x", x, (*np.shape(x)[:-1], self.features.d))
+        return np.clip(x, 0.0, np.asarray(self.features.sides)), np.clip(validate.array("reward", y, x.shape[:-1]), -self.Y, self.Y)
 
     def decode(self, coordinates: Array, count: int) -> tuple[Array, Array]:
         """Matrix (R, m, m) and vector (R, m) from a noisy sum of `count` contributions (R, size)."""

@@ -19,7 +19,7 @@ from privbandit import validate
 from privbandit.features.fourier import FourierFeatures
 from privbandit.gp.calibration import Calibration, Spectrum, make_shape
 from privbandit.gp.leaf import Leaf
-from privbandit.ledger import ApproximateDP, Entry
+from privbandit.ledger import ApproximateDP, Entry, door
 from privbandit.linalg import outer, smat, svec, svec_size
 from privbandit.mechanisms.tree import TreeMechanism, TreeState
 
@@ -52,6 +52,8 @@ def wishart_delta(k: int, p: int, levels: int, epsilon: float) -> float:
     The loss of the composition is the sum of independent losses: the law of a node's loss does not depend on the user's data, so
     adaptive choices do not matter.
     """
+    validate.positive_int("p", p), validate.positive_int("k", k, at_least=p + 2), validate.positive_int("levels", levels)
+    validate.nonnegative("epsilon", epsilon)
     return max(_delta(k, p, levels, epsilon, removed) for removed in (True, False))
 
 
@@ -69,11 +71,15 @@ def _delta(k: int, p: int, levels: int, epsilon: float, removed: bool) -> float:
 
 def replacement_target(epsilon: float, delta: float) -> tuple[float, float]:
     """(epsilon/2, delta/(1 + e^(epsilon/2))): removing and adding at this level is (epsilon, delta) for replacing."""
+    validate.positive("epsilon", epsilon), validate.probability("delta", delta)
+    if epsilon > 1400:
+        raise ValueError(f"epsilon must be at most 1400 for Wishart noise under replacement, got {epsilon!r}")
     return epsilon / 2, delta / (1 + math.exp(epsilon / 2))
 
 
 def exact_degrees(p: int, levels: int, epsilon: float, delta: float, neighbours: str = "replace") -> int:
     """The least degrees of freedom k found private by `wishart_delta`, by doubling and bisection."""
+    _checked(p, levels, epsilon, delta)
     validate.one_of("neighbours", neighbours, ("replace", "add-remove"))
     target = replacement_target(epsilon, delta) if neighbours == "replace" else (epsilon, delta)
     good = lambda k: wishart_delta(k, p, levels, target[0]) <= target[1]  # noqa: E731
@@ -86,8 +92,14 @@ def exact_degrees(p: int, levels: int, epsilon: float, delta: float, neighbours:
     return high
 
 
+def _checked(p: int, levels: int, epsilon: float, delta: float) -> None:
+    validate.positive_int("p", p), validate.positive_int("levels", levels)
+    validate.positive("epsilon", epsilon), validate.probability("delta", delta)
+
+
 def published_degrees(p: int, levels: int, epsilon: float, delta: float) -> int:
     """p + ceil(224 levels epsilon^-2 ln(8 levels/delta) ln(2/delta)), as printed (Shariff and Sheffet 2018)."""
+    _checked(p, levels, epsilon, delta)
     return p + math.ceil(224 * levels * epsilon**-2 * math.log(8 * levels / delta) * math.log(2 / delta))
 
 
@@ -99,9 +111,11 @@ class WishartNoise:
     k: int
     scale: float
 
+    def __post_init__(self) -> None:
+        validate.positive_int("p", self.p), validate.positive_int("k", self.k, at_least=self.p), validate.nonnegative("scale", self.scale)
+
     def release(self, value: Array, noise: np.random.Generator) -> Array:
-        recorder = getattr(noise, "release", None)
-        return recorder(value, self) if recorder is not None else value + self.draw(np.shape(value)[:-1], self.k, noise)
+        return door(self, value, noise, lambda: self.draw(np.shape(value)[:-1], self.k, noise))
 
     def draw(self, shape: tuple[int, ...], k: int, noise: np.random.Generator) -> Array:
         """svec of Wishart(k, scale^2 I) by Bartlett's triangular factor; `scale` is a standard deviation, not a covariance."""
@@ -122,6 +136,11 @@ class GPWishartTree(TreeMechanism):
     p: int = 3
     k: int = 8
     cost: ApproximateDP = ApproximateDP(math.inf, 0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.positive_int("p", self.p), validate.positive_int("k", self.k, at_least=self.p)
+        validate.instance("cost", self.cost, ApproximateDP)
 
     @property
     def node(self) -> WishartNoise:
@@ -154,9 +173,9 @@ class WishartLeaf(Leaf):
         return svec_size(self.p)
 
     def encode(self, x: Array, y: Array) -> Array:
-        y = np.clip(y, -self.Y, self.Y)[..., None]
-        phi = self.features(np.clip(x, 0.0, np.asarray(self.features.sides)))
-        return outer(np.concatenate([phi, y, np.sqrt(self.Y**2 - y**2)], axis=-1))
+        x, y = self.clipped(x, y)
+        y = y[..., None]
+        return outer(np.concatenate([self.features(x), y, np.sqrt(self.Y**2 - y**2)], axis=-1))
 
     def decode(self, coordinates: Array, count: int) -> tuple[Array, Array]:
         matrix, m = smat(coordinates, self.p), self.features.m
@@ -200,7 +219,8 @@ def wishart_calibration(
     Both hold for adding or removing a user, so the target is split in two by `replacement_target`.
     """
     validate.positive("epsilon", epsilon), validate.probability("delta", delta), validate.probability("zeta", zeta)
-    leaf = WishartLeaf(make_shape(features, "symmetric"), Y, 1.0)
+    validate.positive("B", B)
+    leaf = WishartLeaf(make_shape(features, "symmetric"), validate.positive("Y", Y), 1.0)
     levels = TreeMechanism(horizon, 1.0).levels
     if published:
         target, tail = replacement_target(epsilon, delta)

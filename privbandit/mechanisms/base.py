@@ -77,7 +77,9 @@ class PrefixSums(ABC):
         """Add `increment` (R, size); return the new state and the noisy prefix (R, size)."""
 
     @staticmethod
-    def _shape(R: int, size: int) -> tuple[int, int]:
+    def _shape(R: int, size: int, noise: np.random.Generator) -> tuple[int, int]:
+        """The shape of everything to come, once the arguments of `init` are found right."""
+        validate.generator("noise", noise)
         return validate.positive_int("R", R), validate.positive_int("size", size)
 
     def _checked(self, increment: Array, step: int, shape: tuple[int, ...]) -> Array:

@@ -36,7 +36,7 @@ class PerUser(PrefixSums):
         return self.sigma * np.sqrt(self._check_t(t).astype(float))
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> SumState:
-        return SumState(0, np.zeros(self._shape(R, size)))
+        return SumState(0, np.zeros(self._shape(R, size, noise)))
 
     def release(self, state: SumState, increment: Array, noise: np.random.Generator) -> tuple[SumState, Array]:
         increment = self._checked(increment, state.step, state.total.shape)

@@ -16,7 +16,7 @@ from scipy.special import gammaln, logsumexp
 from privbandit import validate
 from privbandit.ledger import ApproximateDP, Entry
 from privbandit.links import Link
-from privbandit.mechanisms.optimisers import NoisyGradientDescent, Projection
+from privbandit.mechanisms.optimisers import NoisyGradientDescent, Projection, finite_rows
 
 Array = np.ndarray
 ORDERS = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(64, 1024, 25).astype(int)]))
@@ -101,6 +101,7 @@ class MiniBatchDescent:
         project: Projection | None = None,
     ) -> Array:
         """The mean iterate for x (R, n, d), r (R, n), start (R, d), rates (steps,); `rng` draws the batches."""
+        x, r = finite_rows(x, r)
         if x.shape[1] != self.n:
             raise ValueError(f"x must have n = {self.n} rows, got {x.shape[1]}")
         theta, total, every = start, np.zeros_like(start), np.arange(len(x))[:, None]

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from privbandit import validate
 from privbandit.ledger import ApproximateDP, Entry, Gaussian
 from privbandit.links import Link, Logistic, Probit
-from privbandit.mechanisms.optimisers import predictions
+from privbandit.mechanisms.optimisers import finite_rows, predictions
 
 Array = np.ndarray
 
@@ -62,6 +62,7 @@ class ObjectivePerturbation:
 
     def fit(self, x: Array, r: Array, noise: np.random.Generator) -> Array:
         """The released minimiser (R, d) for x (R, n, d), r (R, n)."""
+        x, r = finite_rows(x, r)
         tilt = Gaussian(2.0, self.sigma).release(np.zeros((len(x), x.shape[-1])), noise)
         return tilted_minimiser(self.link, x, r, self.lambda_, tilt)
 

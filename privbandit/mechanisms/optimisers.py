@@ -18,7 +18,7 @@ from privbandit import validate
 from privbandit.estimators.ball import minimise_quadratic
 from privbandit.formulas.glm import JOINT_LEAF, TAU
 from privbandit.ledger import Entry, Gaussian
-from privbandit.linalg import floor_eigenvalues, outer, smat, svec_size
+from privbandit.linalg import floor_eigenvalues, outer, polar, smat, svec_size
 from privbandit.links import Link
 
 Array = np.ndarray
@@ -45,12 +45,13 @@ class NoisyGradientDescent:
     L: float = 1.0
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("steps", self.steps), validate.nonnegative("sigma", self.sigma), validate.positive("L", self.L)
 
     @classmethod
     def calibrated(cls, link: Link, steps: int, mu: float, L: float = 1.0) -> NoisyGradientDescent:
         """The least noise for mu-GDP of the whole run (mu = inf: none)."""
-        mu = validate.positive("mu", mu, allow_inf=True)
+        mu, L = validate.positive("mu", mu, allow_inf=True), validate.positive("L", L)
         return cls(link, steps, 2 * L * math.sqrt(validate.positive_int("steps", steps)) / mu, L)
 
     @property
@@ -68,8 +69,7 @@ class NoisyGradientDescent:
     def gradient(self, theta: Array, x: Array, r: Array, noise: np.random.Generator) -> Array:
         """The released sum of clipped gradients (mu(<x, theta>) - r) x, (R, d)."""
         residual = self.link.mu(predictions(x, theta)) - r
-        length = np.sqrt(np.einsum("rnd,rnd->rn", x, x))
-        bound = self.L / np.maximum(length, np.finfo(float).tiny)
+        bound = self.L / np.maximum(polar(x)[1], np.finfo(float).tiny)  # no length is lost to underflow: the clip is the sensitivity
         return self.event.release((np.clip(residual, -bound, bound)[:, None] @ x)[:, 0], noise)
 
     def descend(
@@ -88,6 +88,7 @@ class NoisyGradientDescent:
 
         x (R, n, d), r (R, n), start (R, d) released; rates (steps,), (steps, R, 1) or (steps, R, d).
         """
+        x, r = finite_rows(x, r)
         theta, total = start, np.zeros_like(start)
         for k in range(self.steps):
             theta = theta - rates[k] * (self.gradient(theta, x, r, noise) + ridge * theta)
@@ -96,14 +97,27 @@ class NoisyGradientDescent:
         return total / (self.steps - average_from)
 
 
+def finite_rows(x: Array, r: Array) -> tuple[Array, Array]:
+    """The users' rows x (R, n, d) and r (R, n), found finite; there may be none of them."""
+    shape = np.shape(x)
+    x = validate.array("x", x, shape if len(shape) == 3 else (None, None, None))
+    return x, validate.array("r", r, x.shape[:2])
+
+
+def _public(n: int, d: int, diameter: float) -> None:
+    validate.positive_int("n", n), validate.positive_int("d", d), validate.positive("diameter", diameter)
+
+
 def excess_loss_bound(optimiser: NoisyGradientDescent, n: int, d: int, diameter: float) -> float:
     """Bound on the expected excess (summed, unpenalised) loss of the averaged projected iterate with `theory_rate`."""
+    _public(n, d, diameter)
     step_norm = math.sqrt(n**2 * optimiser.L**2 + d * optimiser.sigma**2)
     return diameter * step_norm / math.sqrt(optimiser.steps)
 
 
 def theory_rate(optimiser: NoisyGradientDescent, n: int, d: int, diameter: float) -> float:
     """The constant step size of that bound; `n` must be a public bound on the number of users."""
+    _public(n, d, diameter)
     return diameter / math.sqrt(optimiser.steps * (n**2 * optimiser.L**2 + d * optimiser.sigma**2))
 
 
@@ -124,7 +138,8 @@ class NoisyNewton:
     tau: float = TAU
 
     def __post_init__(self) -> None:
-        validate.positive("S", self.S), validate.positive_int("steps", self.steps), validate.nonnegative("sigma", self.sigma)
+        validate.instance("link", self.link, Link), validate.positive("S", self.S)
+        validate.positive_int("steps", self.steps), validate.nonnegative("sigma", self.sigma)
         if not np.isfinite(self.units).all():
             raise ValueError(f"link must have bounded rewards, got {self.link!r}")
 
@@ -163,6 +178,7 @@ class NoisyNewton:
 
     def fit(self, x: Array, r: Array, start: Array, noise: np.random.Generator, *, ridge: float) -> Array:
         """Minimiser over |theta| <= S of the last quadratic model; `ridge` > 0 should exceed the Hessian's noise."""
+        x, r = finite_rows(x, r)
         theta = start
         for _ in range(self.steps):
             hessian, response = self.statistics(theta, x, r, noise)

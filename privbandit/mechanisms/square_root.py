@@ -69,7 +69,7 @@ class SquareRootFFT(PrefixSums):
         return fftconvolve(raw, c[:, None, None], axes=0)[: self.horizon]
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> PathState:
-        return PathState(0, np.zeros(self._shape(R, size)), self.noise_path(R, size, noise))
+        return PathState(0, np.zeros(self._shape(R, size, noise)), self.noise_path(R, size, noise))
 
     def release(self, state: PathState, increment: Array, noise: np.random.Generator) -> tuple[PathState, Array]:
         increment = self._checked(increment, state.step, state.total.shape)
@@ -159,7 +159,7 @@ class SquareRoot(PrefixSums):
         return self.sigma * np.sqrt(self.factor.row_variance[self._check_t(t) - 1])
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> StreamState:
-        total = np.zeros(self._shape(R, size))
+        total = np.zeros(self._shape(R, size, noise))
         memory = np.zeros((len(self.factor.decay), *total.shape))
         return StreamState(0, total, memory, memory)
 

@@ -59,7 +59,7 @@ class TreeMechanism(PrefixSums):
         return self.sigma * np.sqrt(popcount(self._check_t(t)))
 
     def init(self, R: int, size: int, noise: np.random.Generator) -> TreeState:
-        return TreeState(0, self._shape(R, size), ())
+        return TreeState(0, self._shape(R, size, noise), ())
 
     def release(self, state: TreeState, increment: Array, noise: np.random.Generator) -> tuple[TreeState, Array]:
         increment = self._checked(increment, state.step, state.shape)

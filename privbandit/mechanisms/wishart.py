@@ -19,7 +19,7 @@ from scipy.stats import chi2
 from privbandit import validate
 from privbandit.accounting import gaussian_delta
 from privbandit.formulas.linear import PUBLISHED_DEGREES, VECTOR_NORM
-from privbandit.ledger import ApproximateDP, BudgetExceeded, Entry
+from privbandit.ledger import ApproximateDP, BudgetExceeded, Entry, door
 from privbandit.linalg import svec, svec_size
 from privbandit.sensitivity import joint_leaf
 from privbandit.spectra import NoiseBounds
@@ -68,9 +68,8 @@ class Wishart:
         return certified_mu(self.degrees - self.d, self.tau)  # k - p + 1 with p = d + 1
 
     def release(self, value: Array, noise: np.random.Generator) -> Array:
-        """The door for Wishart noise: value (R, svec(d) + d) plus noise."""
-        recorder = getattr(noise, "release", None)
-        return recorder(value, self) if recorder is not None else value + self.sample(len(value), noise)
+        """value (R, svec(d) + d) plus noise, through the `door`."""
+        return door(self, value, noise, lambda: self.sample(len(value), noise))
 
     def sample(self, R: int, noise: np.random.Generator) -> Array:
         """(R, svec(d) + d) by Bartlett's decomposition W = A A' with A lower triangular."""
@@ -115,7 +114,9 @@ class WishartTree:
     def calibrated(cls, horizon: int, epsilon: float, delta: float, d: int, Z: float = 1.0) -> WishartTree:
         """The fewest degrees of freedom for (epsilon, delta) under replacement that this proof reaches."""
         levels = validate.positive_int("horizon", horizon).bit_length()
-        target = validate.probability("delta", delta) / (1 + math.exp(validate.positive("epsilon", epsilon) / 2))
+        if validate.positive("epsilon", epsilon) > 1400:
+            raise ValueError(f"epsilon must be at most 1400 for Wishart noise under replacement, got {epsilon!r}")
+        target = validate.probability("delta", delta) / (1 + math.exp(epsilon / 2))
 
         def tree(k: int) -> WishartTree:
             return cls(horizon, k, d, epsilon, Z, target / (20 * levels))
@@ -182,12 +183,14 @@ class WishartTree:
     def init(self, R: int, size: int, noise: np.random.Generator) -> WishartState:
         if size != svec_size(self.d) + self.d:
             raise ValueError(f"size must be {svec_size(self.d) + self.d}, the leaf of one block of dimension {self.d}, got {size}")
+        validate.positive_int("R", R), validate.generator("noise", noise)
         pads = np.array([self.node.sample(R, noise) for _ in range(self.levels)])
         return WishartState(0, (), np.concatenate([np.zeros((1, R, size)), np.cumsum(pads, axis=0)]))
 
     def release(self, state: WishartState, increment: Array, noise: np.random.Generator) -> tuple[WishartState, Array]:
         if state.step >= self.horizon:
             raise BudgetExceeded(f"all {self.horizon} releases are spent")
+        increment = validate.array("increment", increment, state.pads.shape[1:])
         level, exact, released, open = 0, increment, self.node.release(increment, noise), state.open
         while open and open[-1][0] == level:
             level, exact = level + 1, exact + open[-1][1]

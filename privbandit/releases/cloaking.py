@@ -28,6 +28,8 @@ def d_optimal(columns: Array, tolerance: float = 1e-6, iterations: int = 20000) 
     M = sum_i lambda_i c_i c_i^T, lambda_i <- lambda_i c_i^T M^{-1} c_i, sum lambda = p (Titterington 1976); scaled at the end, so
     that M is feasible whatever the iteration reached.
     """
+    columns = validate.array("columns", columns, (None, None))
+    validate.positive("tolerance", tolerance), validate.positive_int("iterations", iterations)
     p, n = columns.shape
     weights = np.full(n, p / n)
     for _ in range(iterations):
@@ -58,8 +60,9 @@ class Cloaking:
     isotropic: bool = False  # the naive M = I, for comparison
 
     def __post_init__(self) -> None:
-        validate.array("x", self.x, (None, None))
-        validate.array("x_star", self.x_star, (None, None))
+        validate.instance("kernel", self.kernel, Kernel), gaussian_mu(self.epsilon, self.delta)
+        d = validate.array("x", self.x, (None, None)).shape[1]
+        validate.array("x_star", self.x_star, (None, d))
         validate.positive("variance", self.variance)
         validate.positive("change", self.change)
 
@@ -91,7 +94,8 @@ class Cloaking:
 
     def release(self, y: Array, noise: np.random.Generator) -> Array:
         """Noisy predictions (R, p) from outputs (R, n)."""
-        whitened = np.linalg.lstsq(self.root, self.weights @ np.atleast_2d(y).T, rcond=None)[0].T
+        y = validate.array("y", np.atleast_2d(y), (None, len(self.x)))
+        whitened = np.linalg.lstsq(self.root, self.weights @ y.T, rcond=None)[0].T
         return self.event.release(whitened, noise) @ self.root.T
 
     @property
@@ -105,7 +109,9 @@ def function_mechanism_std(kernel: Kernel, x: Array, variance: float, change: fl
     One output moves the posterior mean by change * sum_j A_ji k(., x_j), A = (K + variance I)^{-1}, of norm change (a_i^T K a_i)^(1/2)
     (Hall, Rinaldo and Wasserman 2013; the published code bounds it by row sums).
     """
-    K = kernel(x, x)
+    x = validate.array("x", x, (None, None))
+    validate.positive("variance", variance), validate.positive("change", change)
+    K = validate.instance("kernel", kernel, Kernel)(x, x)
     A = np.linalg.inv(K + variance * np.eye(len(x)))
     norm = np.sqrt(np.max(np.einsum("ij,jk,ki->i", A, K, A)))
     return change * float(norm) / gaussian_mu(epsilon, delta)

@@ -8,7 +8,8 @@ import pytest
 from privbandit.audit import Leak, Recorder, Replayer, Users, replay
 from privbandit.audit.recorder import price
 from privbandit.audit.replay import Neighbours, judge, play, realised_epsilon, replay_sums
-from privbandit.audit.twins import OneLevelTooFew, Peek, Quiet, QuietSums
+from privbandit.audit import checks, recorder
+from privbandit.audit.twins import OneLevelTooFew, Peek, Quiet, QuietSums, Undefined
 from privbandit.audit.users import armed, changed_users, linear
 from privbandit.ledger import Entry, Gaussian, GaussianDP, Laplace, Ledger
 from privbandit.mechanisms import HonakerTree, PerUser, SquareRoot, TreeMechanism
@@ -165,6 +166,30 @@ def test_prices():
     assert np.array_equal(price(Gaussian(1.0, 0.0), "mu", shift), [0.0, np.inf, np.inf])
     binomial = BinomialNoise(trials=400, shift=4.0, size=2, slack=1e-9)
     assert np.allclose(price(binomial, "mu", shift), shift * binomial.mu / 4.0)
+
+
+@pytest.mark.parametrize("event", [Gaussian(2.0, 4.0), Laplace(2.0, 4.0), BinomialNoise(trials=400, shift=4.0, size=2, slack=1e-9)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("cost", ["mu", "epsilon"])
+def test_a_move_that_is_not_a_number_is_a_leak(event, cost, bad):
+    with pytest.raises(Leak, match=f"a noised value moved by {bad}, which noise does not hide"):
+        price(event, cost, np.array([0.0, bad]))
+
+
+def test_a_mechanism_that_sends_nan_is_caught_and_once_was_not(monkeypatch):
+    """NaN is neither above nor below zero: the price of before took it for no move at all."""
+    twin = Undefined.calibrated(16, 0.5)
+    assert checks.sums_replay(twin, 0).lower_bound == np.inf
+    monkeypatch.setattr(recorder, "price", lambda event, cost, shift: np.where(shift > 0, shift * getattr(event, cost) / event.Delta, 0.0))
+    assert checks.sums_replay(twin, 0).lower_bound == 0.0
+
+
+def test_a_policy_that_turns_a_record_into_nan_is_caught():
+    """The sums are those of a policy without the checks of the base class: the door's recorder sees NaN in the neighbour."""
+    two = pair(R=16)
+    two = two._replace(other=two.users.replace(two.at, np.broadcast_to(np.eye(3), (16, 3, 3)), np.full((16, 3), -1.0)))
+    with pytest.raises(Leak, match="a noised value moved by nan"):
+        replay(Greedy(3, Undefined.calibrated(16, 0.5)), two)
 
 
 def test_noise_without_a_price_by_shift_is_refused():

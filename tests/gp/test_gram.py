@@ -6,10 +6,11 @@ from scipy.optimize import differential_evolution
 from scipy.stats import norm
 
 from privbandit.accounting import gaussian_mu
-from privbandit.features import SquaredExponential, equispaced_features, hermite_features
+from privbandit.features import SquaredExponential, equispaced_features, features_for_horizon, hermite_features
 from privbandit.gp.calibration import NoiseBounds, make_shape
 from privbandit.gp.gram import FullGram, MomentGram
 from privbandit.gp.leaf import Leaf, Shape
+from privbandit.gp.wishart import WishartLeaf
 
 ONE = equispaced_features(SquaredExponential(0.2), 13)
 TWO = equispaced_features(SquaredExponential(0.5), 5, d=2)
@@ -56,6 +57,15 @@ def test_sensitivity_is_what_optimisation_over_two_users_finds(name, exponent, Y
     found = differential_evolution(distance, [(0, 1)] * (2 * d + 2), seed=1, maxiter=60, popsize=20, vectorized=True, updating="deferred", polish=False)
     assert -found.fun <= leaf.Delta + 1e-9
     assert leaf.Delta <= -found.fun * 1.02
+
+
+@pytest.mark.parametrize("make", [lambda shape: Leaf(shape, 1.0, 1.0), lambda shape: WishartLeaf(shape, 1.0, 1.0)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_records_that_are_not_finite_are_refused(make, bad):
+    leaf = make(make_shape(features_for_horizon(SquaredExponential(0.3), 16), "symmetric"))
+    for x, y, name in (([[bad]], [0.0], "x"), ([[0.5]], [bad], "reward"), ([[0.5, 0.5]], [0.0], "x"), ([[0.5]], [0.0, 0.0], "reward")):
+        with pytest.raises(ValueError, match=f"^{name} must have "):
+            leaf.encode(np.array(x), np.array(y))
 
 
 def test_rewards_and_points_outside_are_clipped_before_they_count():

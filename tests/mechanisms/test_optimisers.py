@@ -10,6 +10,8 @@ from scipy.optimize import minimize
 
 from privbandit.accounting import gaussian_epsilon
 from privbandit.links import Logistic, Poisson, Probit
+from privbandit.mechanisms.minibatch import MiniBatchDescent
+from privbandit.mechanisms.objective import ObjectivePerturbation
 from privbandit.mechanisms.optimisers import NoisyGradientDescent, NoisyNewton, excess_loss_bound, theory_rate
 
 LINKS = [Logistic(), Probit()]
@@ -128,6 +130,24 @@ def test_released_gradient_has_the_stated_noise():
     gd = NoisyGradientDescent.calibrated(Logistic(), 4, 2.0)
     g = gd.gradient(np.zeros((20000, 1)), np.zeros((20000, 1, 1)), np.zeros((20000, 1)), np.random.default_rng(5))
     assert abs(g.std() / gd.sigma - 1) < 5 / math.sqrt(2 * 20000)
+
+
+@pytest.mark.parametrize("name", ["x", "r"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_row_that_is_not_finite_is_refused_before_anything_is_released(name, bad):
+    x, r = data(Logistic(), 2, 6, 3, 1.5)
+    (x if name == "x" else r)[1, 2] = bad
+    noise = np.random.default_rng(0)
+    before, start = noise.bit_generator.state, np.zeros((2, 3))
+    for run in (
+        lambda: NoisyGradientDescent(Logistic(), 2, 1.0).descend(x, r, start, np.ones(2), noise),
+        lambda: NoisyNewton(Logistic(), 2.0, 2, 1.0).fit(x, r, start, noise, ridge=1.0),
+        lambda: ObjectivePerturbation(Logistic(), 1.0, 1e-5, 5.0).fit(x, r, noise),
+        lambda: MiniBatchDescent(Logistic(), 6, 2, 2, 4.0, 1e-5).descend(x, r, start, np.ones(2), noise, noise),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must have finite entries only, got {bad}"):
+            run()
+    assert noise.bit_generator.state == before
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,13 @@ def test_bad_shapes_are_named(cls, R, size, name):
 
 
 @every
+@pytest.mark.parametrize("noise", [None, 0, np.random])
+def test_noise_from_elsewhere_is_refused_at_once(cls, noise):
+    with pytest.raises(TypeError, match="^noise must be a numpy random Generator, got "):
+        cls(4, 1.0).init(2, 3, noise)
+
+
+@every
 @pytest.mark.parametrize("mu", [0.0, -1.0, float("nan")])
 def test_bad_mu_is_named(cls, mu):
     with pytest.raises(ValueError, match="^mu must be"):

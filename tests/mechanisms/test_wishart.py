@@ -150,6 +150,11 @@ def test_bad_input():
         WishartTree(8, 3, 2, 1.0)
     with pytest.raises(ValueError, match="size must be 5, the leaf of one block of dimension 2, got 6"):
         WishartTree(8, 9, 2, 1.0).init(1, 6, np.random.default_rng(0))
+    with pytest.raises(TypeError, match="noise must be a numpy random Generator, got None"):
+        WishartTree(8, 9, 2, 1.0).init(1, 5, None)
+    tree, noise = WishartTree(8, 9, 2, 1.0), np.random.default_rng(0)
+    with pytest.raises(ValueError, match="increment must have finite entries only, got nan"):
+        tree.release(tree.init(1, 5, noise), np.full((1, 5), np.nan), noise)
     with pytest.raises(ValueError, match="epsilon must be a finite number > 0, got inf"):
         WishartTree.calibrated(8, math.inf, 1e-5, 2)
     with pytest.raises(ValueError, match="mechanism.Delta must be at least"):

@@ -76,6 +76,13 @@ def test_cloaking_hides_any_single_output(isotropic):
     assert abs(release.ledger.epsilon(1e-5) - 1.0) < 1e-6
 
 
+@pytest.mark.parametrize("y, message", [([0.0, np.nan], "finite entries only, got nan"), (np.zeros(3), r"shape \(\*, 2\), got shape \(1, 3\)")])
+def test_cloaking_refuses_odd_outputs(y, message):
+    release = Cloaking(SquaredExponential(0.3), np.array([[0.1], [0.7]]), np.array([[0.5]]), 0.1, 2.0, 1.0, 1e-5)
+    with pytest.raises(ValueError, match="^y must have " + message):
+        release.release(y, np.random.default_rng(0))
+
+
 def test_cloaking_needs_less_noise_than_isotropic_and_function_noise():
     rng = np.random.default_rng(4)
     x, star = rng.random((60, 1)), np.linspace(0, 1, 6)[:, None]
@@ -88,15 +95,15 @@ def test_cloaking_needs_less_noise_than_isotropic_and_function_noise():
 
 def test_exponential_mechanism_frequencies():
     """n = 40000 recommendations: frequencies within five standard errors of exp(epsilon mean / (2 sensitivity))."""
-    release, n = KusnerRelease(30.0, 0.05, 3, 100), 40000
+    release, n = KusnerRelease(30.0, 0.05, 3), 40000
     mean = np.array([0.0, 0.5, 1.0])
     p = np.exp(30 * mean / (2 * release.sensitivity))
     p /= p.sum()
     counts = np.bincount(release.recommend(np.broadcast_to(mean, (n, 3)), np.random.default_rng(5)), minlength=3) / n
     assert np.all(np.abs(counts - p) < 5 * np.sqrt(p * (1 - p) / n))
-    assert release.drift == 0.0 and release.ledger.epsilon(0.2) == 30.0
+    assert release.ledger.epsilon(0.2) == 30.0
     with pytest.raises(ValueError, match="correlation"):
-        KusnerRelease(1.0, 0.05, 3, 100, correlation=2.0)
+        KusnerRelease(1.0, 0.05, 3).published_sensitivity(100, 2.0)
 
 
 def test_reward_local_protects_the_reward_only_and_learns_better_than_noise():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from privbandit import validate
 from privbandit.formulas.shuffle import BIT_SUM_FLIPS, BIT_SUM_VARIANCE
 from privbandit.ledger import ApproximateDP, Ledger, Entry
-from privbandit.mechanisms.shuffle.hockey_stick import bit_sum_delta
+from privbandit.mechanisms.shuffle.hockey_stick import bit_sum_delta, moderate
 from privbandit.mechanisms.shuffle.messages import Messages, count, shuffle, write
 
 Array = NDArray[np.float64]
@@ -36,7 +36,8 @@ class BitSum:
     @classmethod
     def published(cls, users: int, epsilon: float, delta: float) -> BitSum:
         """The sufficient choice of the source; refused where it needs more coin flips than users."""
-        flips = float(BIT_SUM_FLIPS(epsilon=validate.positive("epsilon", epsilon), delta=validate.probability("delta", delta)))
+        users, epsilon = validate.positive_int("users", users), moderate(epsilon)
+        flips = float(BIT_SUM_FLIPS(epsilon=epsilon, delta=validate.probability("delta", delta)))
         if flips >= users:
             raise ValueError(f"users must exceed {flips:.1f} for the published choice at this epsilon and delta, got {users}")
         return cls(users, flips / users)
@@ -47,7 +48,8 @@ class BitSum:
 
         More flips post-process every message, so delta falls with `flip` and bisection is valid.
         """
-        delta = validate.probability("delta", delta)
+        users, epsilon = validate.positive_int("users", users), moderate(epsilon)
+        delta, accuracy = validate.probability("delta", delta), validate.probability("accuracy", accuracy)
         coarse = np.unique(np.linspace(0, users - 1, 9).astype(int))
         low, high = 0.0, 1.0
         while high - low > accuracy * high:
@@ -77,6 +79,7 @@ class BitSum:
 
     def messages(self, bits: Integers, noise: np.random.Generator) -> Messages:
         """One message (n, 1) of each of n users."""
+        validate.generator("noise", noise)
         bits = self._checked(np.asarray(bits), (self.users,))
         coin = noise.random(self.users) < self.flip
         sent = np.where(coin, noise.integers(0, 2, self.users), bits)
@@ -92,9 +95,10 @@ class BitSum:
 
     def release(self, ones: Integers, noise: np.random.Generator) -> Array:
         """Fast mode: the estimate (R,) from the exact numbers of ones (R,), in the same law as through messages."""
+        validate.generator("noise", noise)
         ones = np.asarray(ones)
-        if np.any((ones < 0) | (ones > self.users)):
-            raise ValueError(f"ones must lie in 0..{self.users}, got {ones}")
+        if not np.issubdtype(ones.dtype, np.integer) or np.any((ones < 0) | (ones > self.users)):
+            raise ValueError(f"ones must be whole numbers in 0..{self.users}, got {ones}")
         kept = noise.binomial(ones, 1 - self.flip / 2)
         return self._debias(kept + noise.binomial(self.users - ones, self.flip / 2))
 
@@ -104,5 +108,5 @@ class BitSum:
     @staticmethod
     def _checked(bits: Integers, shape: tuple[int, ...]) -> Integers:
         if bits.shape != shape or not np.isin(bits, (0, 1)).all():
-            raise ValueError(f"bits must be {shape[0]} zeros and ones, got shape {bits.shape}")
+            raise ValueError(f"bits must be {shape[0]} zeros and ones, got {np.array2string(bits, threshold=8)} of shape {bits.shape}")
         return bits

@@ -19,6 +19,7 @@ from scipy.special import ndtri
 
 from privbandit import validate
 from privbandit.accounting import gaussian_mu
+from privbandit.ledger import door
 from privbandit.mechanisms.shuffle.hockey_stick import tails
 
 Array = NDArray[np.float64]
@@ -29,6 +30,7 @@ MARGIN = 1e-9
 @lru_cache(maxsize=512)
 def inflation(N: int, shifts: int, tau: float, p: float = 0.5) -> float:
     """c >= 1 up to rounding: how much more than Gaussian noise of the same variance the worst shift of 1..shifts costs (or inf)."""
+    validate.positive_int("N", N), validate.positive_int("shifts", shifts), validate.probability("tau", tau), validate.probability("p", p)
     sigma = math.sqrt(N * p * (1 - p))
     reach = (8 - 1.5 * ndtri(tau)) * sigma + 40  # past the last outcome with tail above tau; were it not, `low` = 0 would say inf
     t = np.arange(max(0, math.floor(N * p - reach)), min(N, math.ceil(N * p + reach)) + 1)
@@ -91,10 +93,7 @@ class BinomialNoise:
 
     def release(self, value: NDArray[np.int64], noise: np.random.Generator) -> NDArray[np.int64]:
         """The door: `value` (counts) plus the noise bits that arrive with it."""
-        recorder = getattr(noise, "release", None)
-        if recorder is not None:
-            return recorder(value, self)
-        return value + noise.binomial(self.trials, self.p, np.shape(value)) if self.trials else value
+        return door(self, value, noise, (lambda: noise.binomial(self.trials, self.p, np.shape(value))) if self.trials else None)
 
 
 def target(epsilon: float, delta: float, coordinates: int) -> tuple[float, float]:
@@ -109,6 +108,9 @@ def target(epsilon: float, delta: float, coordinates: int) -> tuple[float, float
 
 def least_bits(users: int, shift: float, size: int, mu: float, slack: float, p: float = 0.5) -> int:
     """The least number of noise bits of each user for which the sum is certified mu-GDP."""
+    validate.positive_int("users", users), validate.positive("mu", mu), BinomialNoise(users, shift, size, slack, p)
+    if not shift / mu < 1e15:
+        raise ValueError(f"mu must be at least {shift / 1e15:.3g} for a shift of {shift:.6g}, got {mu!r}")
     bits = max(1, math.ceil((shift / mu) ** 2 / (p * (1 - p)) / users))
     while (cost := BinomialNoise(users * bits, shift, size, slack, p).mu) > mu:
         growth = min(2.0, (cost / mu) ** 2) if math.isfinite(cost) else 2.0
@@ -118,6 +120,7 @@ def least_bits(users: int, shift: float, size: int, mu: float, slack: float, p: 
 
 def most_shift(trials: int, size: int, mu: float, slack: float, p: float = 0.5) -> float:
     """The largest shift, to a relative 1e-6, that Bin(trials, p) noise certifies mu-GDP."""
+    validate.positive_int("trials", trials), validate.positive("mu", mu)
     sigma = BinomialNoise(trials, 1.0, size, slack, p).sigma
     low, high = 0.0, mu * sigma * 1.01 + 1
     while high - low > 1e-6 * high:

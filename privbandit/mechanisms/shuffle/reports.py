@@ -33,7 +33,7 @@ class ShuffledReports:
 
     def __post_init__(self) -> None:
         validate.positive_int("users", self.users)
-        validate.positive("Delta", self.Delta), validate.positive("noise", self.noise)
+        validate.positive("Delta", self.Delta), validate.positive("noise", self.noise), validate.probability("delta", self.delta)
         proved = gaussian_shuffled_delta(self.epsilon, self.noise, self.users, self.Delta)
         alone = Ledger("one user", "local", (Entry("report", self.report),)).delta(self.epsilon)
         if min(proved, alone) > self.delta * (1 + 1e-9):
@@ -62,7 +62,7 @@ class ShuffledReports:
 
     def encode(self, x: Array, noise: np.random.Generator) -> Array:
         """What a user sends for x (R, D)."""
-        return self.report.release(x, noise)
+        return self.report.release(validate.array("x", x), noise)
 
     def release(self, total: Array, noise: np.random.Generator) -> Array:
         """The sum of the messages is the estimate."""

@@ -19,7 +19,7 @@ from privbandit.formulas.shuffle import SCALAR_BITS, SUM_PROXY, VECTOR_BITS
 from privbandit.ledger import ApproximateDP, Entry, Event, Ledger, NonPrivate
 from privbandit.linalg import svec_size
 from privbandit.mechanisms.shuffle.certificate import BinomialNoise, least_bits, most_shift, target
-from privbandit.mechanisms.shuffle.hockey_stick import binomial_shift
+from privbandit.mechanisms.shuffle.hockey_stick import binomial_shift, moderate
 from privbandit.mechanisms.shuffle.messages import Integers, Messages, count, shuffle, write
 
 Array = NDArray[np.float64]
@@ -77,7 +77,7 @@ class VectorSum:
         `step` defaults to about Delta / max(2 sqrt(users), D, 4): the finest step that the whole number of noise bits for that grid
         allows, so that no budget is left over.
         """
-        low, high = (tuple(map(float, np.atleast_1d(v))) for v in (low, high))
+        low, high = (tuple(validate.array(n, np.atleast_1d(v), (None,)).tolist()) for n, v in (("low", low), ("high", high)))
         users, D = validate.positive_int("users", users), len(low)
         mu, Delta = validate.positive("mu", mu), validate.positive("Delta", Delta)
         first = Delta / grid_points(users, D) if step is None else validate.positive("step", step)
@@ -90,7 +90,7 @@ class VectorSum:
         cls, users: int, dimension: int, epsilon: float, delta: float, radius: float = 1.0, rounds: int = 1, p: float = 0.5
     ) -> VectorSum:
         """Vectors of L2 norm at most `radius`; `rounds` adaptive sums together are (epsilon, delta)-DP."""
-        mu, slack = target(epsilon, delta, validate.positive_int("dimension", dimension) * validate.positive_int("rounds", rounds))
+        mu, slack = target(validate.positive("epsilon", epsilon), delta, validate.positive_int("dimension", dimension) * validate.positive_int("rounds", rounds))
         edge = np.full(dimension, validate.positive("radius", radius))
         return cls.calibrated(users, -edge, edge, 2 * radius, mu / math.sqrt(rounds), slack, p=p)
 
@@ -98,8 +98,7 @@ class VectorSum:
     def published(cls, users: int, dimension: int, epsilon: float, delta: float, radius: float = 1.0) -> VectorSum:
         """The constants of Cheu et al. (2022): p = 1/4, grid g = max(2 sqrt(n), D, 4) over the range,
         24e4 g^2 log^2(4 (D^2+1)/delta) / epsilon^2 noise bits in all. Refused outside epsilon <= 15, delta < 1/2."""
-        if not 0 < epsilon <= 15 or not 0 < delta < 0.5:
-            raise ValueError(f"epsilon must be in (0, 15] and delta in (0, 1/2), got {epsilon} and {delta}")
+        _published_domain(epsilon, delta)
         g = grid_points(validate.positive_int("users", users), validate.positive_int("dimension", dimension))
         bits = math.ceil(float(VECTOR_BITS(g=g, D=dimension, epsilon=epsilon, delta=delta)) / users)
         edge = (validate.positive("radius", radius),) * dimension
@@ -164,6 +163,7 @@ class VectorSum:
 
     def encode(self, x: Array, noise: np.random.Generator) -> Integers:
         """Random rounding of x (..., D) to counts in 0..grid, unbiased; coordinates outside their range are clipped to it."""
+        x = validate.array("x", x, (*np.shape(x)[:-1], self.size))
         z = np.clip((x - np.array(self.low)) / self.step, 0.0, self.grid)
         return np.floor(z + noise.random(np.shape(z))).astype(np.int64)
 
@@ -203,18 +203,30 @@ class PlainSum:
     std: ClassVar[float] = 0.0
     proxy: ClassVar[float] = 0.0
 
+    def __post_init__(self) -> None:
+        validate.positive_int("users", self.users)
+
     def encode(self, x: Array, noise: np.random.Generator) -> Array:
-        return x
+        return validate.array("x", x)
 
     def release(self, total: Array, noise: np.random.Generator) -> Array:
         return total
 
     def sum(self, x: Array, noise: np.random.Generator) -> Array:
-        return x.sum(axis=1)
+        return validate.array("x", x, (None, self.users, None)).sum(axis=1)
+
+
+def _published_domain(epsilon: float, delta: float) -> None:
+    """Where Cheu et al. (2022) prove their constants."""
+    if validate.positive("epsilon", epsilon) > 15:
+        raise ValueError(f"epsilon must be in (0, 15] for the published constants, got {epsilon!r}")
+    if validate.probability("delta", delta) >= 0.5:
+        raise ValueError(f"delta must be in (0, 1/2) for the published constants, got {delta!r}")
 
 
 def grid_points(users: int, size: int) -> int:
     """max(2 sqrt(n), D, 4), rounded up: rounding then adds at most 1/16 of Delta^2 to the variance of a coordinate."""
+    users, size = validate.positive_int("users", users), validate.positive_int("size", size)
     return math.ceil(max(2 * math.sqrt(users), size, 4))
 
 
@@ -225,6 +237,7 @@ def symmetric_range(d: int, W: float = 1.0) -> tuple[Array, Array, float]:
     sqrt(2), in +-W / sqrt(2).
     """
     rows, columns = np.triu_indices(validate.positive_int("d", d))
+    W = validate.positive("W", W)
     high = np.where(rows == columns, W, W / math.sqrt(2))
     return np.where(rows == columns, 0.0, -high), high, math.sqrt(2) * W if d > 1 else W
 
@@ -237,7 +250,7 @@ def matrix_sum(users: int, d: int, mu: float, slack: float, W: float = 1.0) -> V
 
 def matrix_target(epsilon: float, delta: float, d: int) -> tuple[float, float]:
     """`mu` and `slack` with which one matrix sum spends (epsilon, delta)."""
-    return target(epsilon, delta, svec_size(d))
+    return target(validate.positive("epsilon", epsilon), delta, svec_size(validate.positive_int("d", d)))
 
 
 @dataclass(frozen=True)
@@ -264,13 +277,14 @@ class ScalarSum:
     @classmethod
     def published(cls, users: int, grid: int, epsilon: float, delta: float, L: float = 1.0, p: float = 0.5) -> ScalarSum:
         """n b p = 90 g^2 log(2/delta) / epsilon^2, refused for grid = 1 (false at large epsilon), epsilon > 15, delta >= 1/2."""
-        if validate.positive_int("grid", grid) < 2 or not 0 < epsilon <= 15 or not 0 < delta < 0.5:
-            raise ValueError(f"grid must be >= 2, epsilon in (0, 15] and delta in (0, 1/2), got {grid}, {epsilon} and {delta}")
+        _published_domain(epsilon, delta)
+        validate.positive_int("users", users), validate.positive_int("grid", grid, at_least=2), validate.probability("p", p)
         return cls(users, grid, math.ceil(float(SCALAR_BITS(g=grid, epsilon=epsilon, delta=delta)) / (users * p)), L, p)
 
     @classmethod
     def calibrated(cls, users: int, grid: int, epsilon: float, delta: float, L: float = 1.0, p: float = 0.5) -> ScalarSum:
         """The least number of noise bits with exact delta <= `delta` (more bits post-process the count, so bisection is valid)."""
+        validate.positive_int("users", users), validate.positive_int("grid", grid), validate.probability("p", p), moderate(epsilon)
         low, high = 0, 1
         while binomial_shift(users * high, grid, epsilon, p) > validate.probability("delta", delta):
             low, high = high, 2 * high

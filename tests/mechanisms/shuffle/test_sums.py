@@ -10,7 +10,8 @@ from privbandit.formulas.shuffle import SUM_VARIANCE
 from privbandit.mechanisms.shuffle.hockey_stick import binomial_shift, bit_sum_delta, divergence
 from privbandit.mechanisms.shuffle.messages import count
 from privbandit.mechanisms.shuffle.bits import BitSum
-from privbandit.mechanisms.shuffle.sums import ScalarSum, VectorSum, grid_points, matrix_sum, matrix_target, symmetric_range
+from privbandit.mechanisms.shuffle.reports import ShuffledReports
+from privbandit.mechanisms.shuffle.sums import PlainSum, ScalarSum, VectorSum, grid_points, matrix_sum, matrix_target, symmetric_range
 
 
 def assert_law(samples, pmf, level=1e-9):
@@ -45,6 +46,7 @@ def fixed_point_law(sum_, x):
 
 
 SMALL = VectorSum(users=3, low=(-1.0,), high=(1.0,), Delta=2.0, step=0.5, bits=2, slack=1e-3, p=0.3)
+REPORTS = ShuffledReports.calibrated(50, 1.0, 1e-3, 2.0)
 X = np.array([[0.1], [-0.9], [1.0]])
 
 
@@ -169,7 +171,7 @@ def test_published_scalar_constant_is_valid_from_grid_two_on_and_loose():
             exact = ScalarSum.calibrated(200, g, epsilon, 1e-3)
             assert published.delta(epsilon) <= 1e-3
             assert published.bits >= 3 * exact.bits or exact.bits == 1
-    with pytest.raises(ValueError, match="grid must be >= 2"):
+    with pytest.raises(ValueError, match="grid must be a whole number >= 2"):
         ScalarSum.published(200, 1, 10.0, 1e-5)
     # the excluded case: epsilon = 10, delta = 1e-5, p = 0.01 needs more than the published constant
     N = int(np.ceil(90 * np.log(2e5) / 100 / 0.01))
@@ -250,9 +252,17 @@ def test_costs_and_grid():
         (lambda: VectorSum(2, (0.0,), (0.0,), 1.0, 0.5, 1, 0.1), "high must exceed low"),
         (lambda: SMALL.sum(np.full((1, 3, 1), np.nan), np.random.default_rng(0)), "x must have finite"),
         (lambda: SMALL.messages(np.zeros((2, 1)), np.random.default_rng(0)), "x must have shape"),
+        (lambda: SMALL.encode(np.array([[np.nan]]), np.random.default_rng(0)), "x must have finite entries only, got nan"),
+        (lambda: SMALL.encode(np.array([[np.inf]]), np.random.default_rng(0)), "x must have finite entries only, got inf"),
+        (lambda: SMALL.encode(np.zeros((4, 2)), np.random.default_rng(0)), r"x must have shape \(4, 1\), got shape \(4, 2\)"),
+        (lambda: PlainSum(3).encode(np.array([[np.nan]]), np.random.default_rng(0)), "x must have finite"),
+        (lambda: PlainSum(3).sum(np.zeros((1, 2, 1)), np.random.default_rng(0)), r"x must have shape \(\*, 3, \*\)"),
+        (lambda: REPORTS.encode(np.array([[np.nan]]), np.random.default_rng(0)), "x must have finite"),
+        (lambda: BitSum(2, 0.5).messages(np.array([0, np.nan]), np.random.default_rng(0)), r"bits must be 2 zeros and ones, got \[ 0. nan\]"),
+        (lambda: BitSum(2, 0.5).release(np.array([np.nan]), np.random.default_rng(0)), "ones must be whole numbers"),
         (lambda: BitSum(5, 1.0), "flip must be"),
         (lambda: BitSum(2, 0.5).messages(np.array([0, 2]), np.random.default_rng(0)), "bits must be"),
-        (lambda: BitSum(2, 0.5).release(np.array([3]), np.random.default_rng(0)), "ones must lie"),
+        (lambda: BitSum(2, 0.5).release(np.array([3]), np.random.default_rng(0)), "ones must be whole numbers in"),
         (lambda: ScalarSum(1, 0, 1), "grid must be"),
     ],
 )
