@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,18 @@ def inverse_norm(x: Array, M: Array) -> Array:
     return np.sqrt(quadratic(x, np.linalg.inv(M)))
 
 
+def polar(v: Array) -> tuple[Array, Array]:
+    """Direction (..., d) and length (...) of v (..., d); the direction of 0 is 0.
+
+    The largest entry is divided out first, so that squares neither underflow nor overflow: |direction| <= 1 (up to rounding) and
+    |entries| <= 1 for every finite v, where v / |v| would be as long as sqrt(d / 2) at |v| of about 1e-162.
+    """
+    peak = np.abs(v).max(axis=-1, keepdims=True)
+    scaled = v / np.where(peak > 0, peak, 1.0)
+    length = np.sqrt(np.sum(scaled**2, axis=-1, keepdims=True))  # in [1, sqrt d], or 0
+    return scaled / np.maximum(length, 1.0), (peak * length)[..., 0]
+
+
 def solve(M: Array, b: Array) -> Array:
     """M^{-1} b for M (R, d, d), b (R, d)."""
     return np.linalg.solve(M, b[..., None])[..., 0]
@@ -93,3 +106,20 @@ def floor_eigenvalues(M: Array, floor: float | Array) -> Array:
     lifted = np.maximum(values, floor[..., None])
     mended = (vectors * lifted[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return np.where(low[..., None, None], mended, M)
+
+
+class Spectrum(NamedTuple):
+    """A symmetric matrix by its eigenvalues, held in a range: every power exists, however ill-conditioned the matrix is."""
+
+    values: Array  # (R, d)
+    vectors: Array  # (R, d, d)
+
+    @classmethod
+    def clipped(cls, M: Array, low: float, high: float = np.inf) -> Spectrum:
+        """Of the symmetric part of M (R, d, d), with eigenvalues clipped to [low, high], low > 0."""
+        values, vectors = np.linalg.eigh((M + np.swapaxes(M, 1, 2)) / 2)
+        return cls(np.clip(values, low, high), vectors)
+
+    def power(self, exponent: float) -> Array:
+        """(R, d, d)."""
+        return (self.vectors * self.values[:, None, :] ** exponent) @ np.swapaxes(self.vectors, 1, 2)

@@ -97,3 +97,34 @@ def test_svec_noise_is_normal_in_every_direction():
 def test_odd_arguments_are_named(name, call):
     with pytest.raises(ValueError, match=f"^{name} must "):
         call()
+
+
+@pytest.mark.parametrize("d", [1, 2, 30])
+def test_polar_keeps_its_length_where_squares_do_not(d):
+    """Lengths from the smallest float to the largest: a direction of length 1, and the vector is direction times length."""
+    direction = np.full(d, 0.9999)
+    direction[0] = 1.01
+    v = np.concatenate([np.geomspace(1e-163, 1e-160, 300), [1e-300, 1e-20, 1.0, 1e160, 1e300]])[:, None] * direction
+    unit, length = linalg.polar(v)
+    assert np.allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-15)
+    assert np.allclose(length[:, None] * unit, v, rtol=1e-14, atol=0)
+    with np.errstate(over="ignore"):
+        naive = np.linalg.norm(v, axis=1)
+    assert np.abs(naive[:300] / length[:300] - 1).max() > 0.1 and np.isinf(naive[-1])  # why it is not v / |v|
+
+
+def test_polar_of_zero_and_of_the_smallest_float():
+    unit, length = linalg.polar(np.array([[0.0, 0.0], [5e-324, 0.0], [5e-324, 5e-324], [-5e-324, 0.0]]))
+    assert np.array_equal(unit[[0, 1, 3]], [[0, 0], [1, 0], [-1, 0]]) and np.allclose(unit[2], 2**-0.5)
+    assert length[0] == 0 and np.all(length[1:] >= 5e-324)
+
+
+def test_spectrum_has_every_power_and_holds_its_eigenvalues():
+    M = positive(4, 3)
+    spectrum = linalg.Spectrum.clipped(M, 1e-9)
+    assert np.allclose(spectrum.power(1), M) and np.allclose(spectrum.power(-1) @ M, np.eye(3))
+    assert np.allclose(spectrum.power(0.5) @ spectrum.power(0.5), M) and np.allclose(spectrum.power(0.5) @ spectrum.power(-0.5), np.eye(3))
+    held = np.linalg.eigvalsh(linalg.Spectrum.clipped(symmetric(4, 3), 0.5, 2.0).power(1))
+    assert held.min() >= 0.5 - 1e-12 and held.max() <= 2 + 1e-12
+    singular = linalg.Spectrum.clipped(np.diag([1e20, 1e-20])[None], 1e-8)
+    assert np.allclose(singular.power(-1)[0], np.diag([1e-20, 1e8]))
