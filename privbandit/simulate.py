@@ -138,13 +138,15 @@ def simulate(
     `progress` shows a bar (default: only on a terminal). `block` replications are played in one numpy pass: more take less time
     each and more memory.
     """
+    validate.instance("policy", policy, Policy), validate.instance("environment", environment, Environment)
     horizon = validate.positive_int("horizon", horizon)
     replications = validate.positive_int("replications", replications)
     seed, jobs = validate.positive_int("seed", seed, at_least=0), validate.positive_int("jobs", jobs)
     block = validate.positive_int("block", block)
-    at = record_rounds(horizon) if rounds is None else np.unique(np.asarray(rounds, dtype=np.int64))
-    if not at.size or at[0] < 1 or at[-1] != horizon:
-        raise ValueError(f"rounds must lie in 1..{horizon} and end with {horizon}, got {rounds!r}")
+    at = record_rounds(horizon) if rounds is None else np.unique(validate.array("rounds", rounds, (None,)))
+    if np.any(at % 1) or at[0] < 1 or at[-1] != horizon:
+        raise ValueError(f"rounds must be whole numbers in 1..{horizon} and end with {horizon}, got {rounds!r}")
+    at = at.astype(np.int64)
     sizes = [min(block, replications - done) for done in range(0, replications, block)]
     seeds = np.random.SeedSequence(seed).spawn(len(sizes))
     bar = sys.stderr.isatty() if progress is None else progress

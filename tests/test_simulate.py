@@ -172,11 +172,18 @@ def test_smallest_run():
         (dict(replications=0), ValueError, "replications must be a whole number >= 1, got 0"),
         (dict(seed=-1), ValueError, "seed must be a whole number >= 0, got -1"),
         (dict(jobs=0), ValueError, "jobs must be a whole number >= 1, got 0"),
-        (dict(rounds=(1, 2)), ValueError, "rounds must lie in 1..5 and end with 5"),
-        (dict(rounds=(0, 5)), ValueError, "rounds must lie in 1..5 and end with 5"),
+        (dict(rounds=(1, 2)), ValueError, "rounds must be whole numbers in 1..5 and end with 5"),
+        (dict(rounds=(0, 5)), ValueError, "rounds must be whole numbers in 1..5 and end with 5"),
+        (dict(rounds=[1.5, 5]), ValueError, r"rounds must be whole numbers in 1..5 and end with 5, got \[1.5, 5\]"),
+        (dict(rounds=[]), ValueError, "rounds must have shape"),
+        (dict(rounds=["1", "5"]), TypeError, "rounds must be an array of numbers"),
+        (dict(policy=Uniform), TypeError, "policy must be an instance of Policy, got <class"),
+        (dict(policy=None), TypeError, "policy must be an instance of Policy, got None"),
+        (dict(environment=None), TypeError, "environment must be an instance of Environment, got None"),
+        (dict(environment=LinearBandit), TypeError, "environment must be an instance of Environment, got <class"),
     ],
 )
 def test_bad_input(change, error, message):
-    arguments = dict(horizon=5, replications=2, seed=0) | change
+    arguments = dict(policy=Uniform(), environment=BernoulliBandit((0.5, 0.6)), horizon=5, replications=2, seed=0) | change
     with pytest.raises(error, match=message):
-        simulate(Uniform(), BernoulliBandit((0.5, 0.6)), **arguments)
+        simulate(**arguments)

@@ -81,6 +81,7 @@ class RepairedAlgorithm2(Policy):
     trust = "joint"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive_int("horizon", self.horizon), validate.positive("S", self.S)
         validate.probability("share", self.share)
         for cap in self.caps:

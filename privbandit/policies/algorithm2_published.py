@@ -71,6 +71,7 @@ class Algorithm2(Policy):
     name: str = "Algorithm 2"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive_int("horizon", self.horizon)
         for field in ("S", "kappa", "lambda_", "gamma", "beta", "threshold", "growth"):
             validate.positive(field, getattr(self, field))

@@ -70,6 +70,7 @@ class BatchedElimination(Policy):
     design_tolerance: float = 0.25
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive("S", self.S), validate.positive_int("horizon", self.horizon)
         validate.positive("batch1_scale", self.batch1_scale), validate.positive("design_tolerance", self.design_tolerance)
         for name in ("first_batch", "batches"):

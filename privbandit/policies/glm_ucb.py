@@ -60,6 +60,7 @@ class GLMUCB(Policy):
     name: str = "GLM-UCB"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive("S", self.S), validate.probability("zeta", self.zeta)
         validate.positive_int("horizon", self.horizon), validate.one_of("bonus", self.bonus, BONUSES), validate.positive("reach", self.reach)
         set_defaults(self, lambda_=float(self.d), kappa=1 / self.link.c_mu(self.S))

@@ -57,6 +57,7 @@ class GLOC(Policy):
     name: str = "GLOC"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive("S", self.S), validate.probability("zeta", self.zeta)
         set_defaults(self, lambda_=float(self.d), kappa=1 / self.link.c_mu(self.S), sigma=sub_gaussian(self.link, self.S))
         for field in ("lambda_", "kappa", "sigma"):

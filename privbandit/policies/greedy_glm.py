@@ -26,6 +26,7 @@ class GreedyGLM(Policy):
     name: str = "greedy"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive("lambda_", self.lambda_), validate.positive("reach", self.reach)
 
     def init(self, R: int, noise: np.random.Generator) -> RunningFit:

@@ -159,6 +159,7 @@ class OneRelease(Policy):
     trust = "joint"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive_int("horizon", self.horizon)
         validate.positive("S", self.S), validate.positive("tau", self.tau), validate.positive("ridge_min", self.ridge_min)
         validate.nonnegative("bonus", self.bonus), validate.nonnegative("ridge", self.ridge)

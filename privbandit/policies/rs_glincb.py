@@ -62,6 +62,7 @@ class RSGLinCB(Policy):
     name: str = "RS-GLinCB"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive("S", self.S), validate.positive_int("horizon", self.horizon)
         log = self.d * np.log(self.horizon / validate.probability("zeta", self.zeta))
         low, high = self.link.reward_range(self.S)

@@ -10,6 +10,7 @@ import pytest
 
 import privbandit.policies
 from privbandit.ledger import Ledger
+from privbandit.links import Logistic
 from privbandit.policies.base import Policy, choose
 
 from .examples import ANY_LENGTH, ARMED, DELTA, EVERY_ROUND, EXAMPLES, PRIVATE, RANDOM, STATELESS
@@ -82,6 +83,13 @@ def test_actions_are_arms_replications_first(name, size, R):
     actions = play(build(name, size), *inputs(name, size, R))
     assert actions.shape == (size[2], R) and np.issubdtype(actions.dtype, np.integer)
     assert actions.min() >= 0 and actions.max() < size[0]
+
+
+@pytest.mark.parametrize("name", [n for n in CLASSES if "link" in {f.name for f in dataclasses.fields(CLASSES[n])}])
+@pytest.mark.parametrize("link", [Logistic, "logistic", None])
+def test_a_link_is_an_object_with_the_methods_of_one(name, link):
+    with pytest.raises(TypeError, match="^link must be an instance of Link, got "):
+        dataclasses.replace(build(name), link=link)
 
 
 @every
