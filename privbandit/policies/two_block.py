@@ -164,6 +164,7 @@ class TwoBlock(Policy):
     trust = "joint"
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         check_parameters(self)
         if not 0 < self.tau <= 2:
             raise ValueError(f"tau must lie in (0, 2], where moving between blocks costs no more than within one, got {self.tau!r}")
