@@ -24,6 +24,8 @@ EPOCHS = _own("weighted-epochs", "E", 1 + sp.floor(D_J / sp.log(sp.Rational(8, 5
 RIDGE = _own("weighted-ridge", r"\lambda", sp.Max(1, sp.Rational(11, 10) * L, sp.Rational(2122, 100) * E * L * n) ** 2)
 """n is the operator norm bound of a matrix noise in the leaf's units."""
 CLIP = _own("weighted-clip", r"\rho", sp.sqrt(sp.Rational(9, 8) / lambda_))
+CEILING = _own("weighted-ceiling", r"\bar\lambda", sp.Rational(10, 9) * (sp.sqrt(lambda_ * d) + sp.Rational(211, 400) * L * T) ** 2)
+"""No eigenvalue of the released matrix is larger on the good event: the trace bound of the proof and the sandwich."""
 THRESHOLD = _own("weighted-threshold", r"\Delta", sp.Min(1 / (10 * M), 1 / (sp.Rational(483, 100) * M * sp.sqrt(q1 * D_J))))
 DRIFT = _own("weighted-drift", "b_p", sp.Rational(351, 100) * E * n_Z + sp.Rational(167, 100) * sp.sqrt(lambda_) * S)
 RADIUS = _own("weighted-radius", r"\beta - b_p", sp.Rational(77822, 10000) * sp.sqrt(2 * ell * Omega))

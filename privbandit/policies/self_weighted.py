@@ -16,7 +16,7 @@ import numpy as np
 
 from privbandit.estimators.ball import project
 from privbandit.formulas import self_weighted as theory
-from privbandit.linalg import floor_eigenvalues, outer, quadratic, smat, svec_size
+from privbandit.linalg import Spectrum, floor_eigenvalues, outer, polar, quadratic, smat, svec_size
 from privbandit.policies.base import Array
 from privbandit.policies.two_block import Exploitation, LeastSquares, Scale, TwoBlock, scaled
 
@@ -35,15 +35,14 @@ class Epoch(NamedTuple):
     curvature: Array  # (R,) running maximum of the released sum of weights, plus its noise bound
 
 
-def root(M: Array) -> tuple[Array, Array]:
-    """(M^{1/2}, M^{-1/2}) of positive definite M (R, d, d)."""
-    values, Q = np.linalg.eigh(M)
-    s, Qt = np.sqrt(values)[:, None, :], np.swapaxes(Q, 1, 2)
-    return (Q * s) @ Qt, (Q / s) @ Qt
-
-
 def times(M: Array, v: Array) -> Array:
     return (M @ v[..., None])[..., 0]
+
+
+def projected(theta: Array, J: Spectrum, S: float) -> Array:
+    """theta (R, d) projected to |theta| <= S in the norm of J; in its eigenvectors, where J is diagonal without rounding."""
+    diagonal = J.values[:, :, None] * np.eye(J.values.shape[1])
+    return times(J.vectors, project(times(np.swapaxes(J.vectors, 1, 2), theta), diagonal, S))
 
 
 def scaled_weighted(k: theory.Weighted, s: Scale) -> theory.Weighted:
@@ -70,29 +69,33 @@ class WeightedLeastSquares(LeastSquares):
         sums, curvature = np.zeros((R, self.units.size)), np.zeros(R)
         return Epoch(math.sqrt(lam) * eye, eye / math.sqrt(lam), zero, zero, sums, curvature, zero, eye / lam, curvature)
 
+    @cached_property
+    def ceiling(self) -> float:
+        """What no eigenvalue of J passes on the good event: off it, noise that doubles the matrix every round must not overflow."""
+        p = self.problem
+        return theory.CEILING(lambda_=self.constants.ridge, d=p.d, L=p.L, T=p.T)
+
     def read(self, epoch: Epoch, released: Array) -> Epoch:
-        """Decode the released sums of the present epoch. Floors and the cap on epochs bind only off the good event of the theorem."""
+        """Decode the released sums of the present epoch. Limits of eigenvalues and of epochs bind only off the good event."""
         d, m = self.problem.d, svec_size(self.problem.d)
         now = released - epoch.snapshot
         increment = smat(now[:, :m], d)
         grown = floor_eigenvalues(np.eye(d) + increment, 0.5)
-        J = epoch.root @ grown @ epoch.root
-        J = floor_eigenvalues((J + np.swapaxes(J, 1, 2)) / 2, self.constants.ridge / 2)
+        J = Spectrum.clipped(epoch.root @ grown @ epoch.root, self.constants.ridge / 2, self.ceiling)
         increment = grown - np.eye(d)
         decoded = epoch.decoded + times(epoch.root, now[:, m : m + d] + times(increment, times(epoch.root, epoch.centre)))
-        inverse = np.linalg.inv(J)
+        inverse = J.power(-1)
         same = epoch._replace(theta=times(inverse, decoded), inverse=inverse, curvature=self.curvature(epoch, released))
         due = (np.linalg.eigvalsh(grown)[:, -1] > 2) & (epoch.number < self.constants.epochs)
         return self.renewed(same, due, J, decoded, released) if due.any() else same
 
-    def renewed(self, epoch: Epoch, due: Array, J: Array, decoded: Array, released: Array) -> Epoch:
+    def renewed(self, epoch: Epoch, due: Array, J: Spectrum, decoded: Array, released: Array) -> Epoch:
         """A new epoch in the replications where the matrix has doubled; decided from released sums before the next user comes."""
-        forward, backward = root(J)
         new = epoch._replace(
-            root=forward,
-            whitening=backward,
+            root=J.power(0.5),
+            whitening=J.power(-0.5),
             decoded=decoded,
-            centre=project(epoch.theta, J, self.problem.S),
+            centre=projected(epoch.theta, J, self.problem.S),
             snapshot=released,
             number=epoch.number + 1,
         )
@@ -109,9 +112,7 @@ class WeightedLeastSquares(LeastSquares):
     def leaf(self, epoch: Epoch, z_o: Array, x: Array, reward: Array) -> Array:
         z = self.linearisation_point(np.einsum("rd,rd->r", x, epoch.theta), z_o)
         w = self.link.dmu(z)
-        white = times(epoch.whitening, x)
-        length = np.linalg.norm(white, axis=1)
-        phi = white / np.where(length > 0, length, 1.0)[:, None]
+        phi, length = polar(times(epoch.whitening, x))
         response = reward - self.link.mu(z) + w * (z - np.einsum("rd,rd->r", x, epoch.centre))
         matrix = (w * np.minimum(length, self.constants.clip))[:, None] * outer(phi)
         return np.concatenate([matrix, response[:, None] * phi, np.where(length > 0, w, 0.0)[:, None]], axis=1)

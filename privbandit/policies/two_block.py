@@ -20,7 +20,7 @@ from privbandit.accounting import gaussian_mu
 from privbandit.formulas import two_block as theory
 from privbandit.formulas.glm import JOINT_LEAF, TAU
 from privbandit.ledger import Ledger
-from privbandit.linalg import floor_eigenvalues, outer, quadratic, smat, svec_size
+from privbandit.linalg import Spectrum, outer, quadratic, smat, svec_size
 from privbandit.links import Link
 from privbandit.mechanisms import PrefixSums, SquareRoot
 from privbandit.policies.base import Array, Policy, argmax
@@ -55,7 +55,7 @@ class State(NamedTuple):
 def least_squares(sums: Array, ridge: float, d: int) -> Block:
     """Released svec and vector sums (R, d(d+1)/2 + d), regularised; eigenvalues below half the ridge (off the good event) are floored."""
     m = svec_size(d)
-    inverse = np.linalg.inv(floor_eigenvalues(smat(sums[:, :m], d) + ridge * np.eye(d), ridge / 2))
+    inverse = Spectrum.clipped(smat(sums[:, :m], d) + ridge * np.eye(d), ridge / 2).power(-1)
     return Block((inverse @ sums[:, m : m + d, None])[..., 0], inverse)
 
 
