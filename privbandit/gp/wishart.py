@@ -1,7 +1,8 @@
 """Wishart noise: a positive definite alternative to the shifted Gaussian, with the published and with exact accounting.
 
 Every node of the tree adds W ~ Wishart_p(k, L^2 I) to the sum of v v^T. v = (phi, y, sqrt(Y^2 - y^2)) has |v|^2 = L^2 = 1 + Y^2 for
-every user, so the privacy loss has one law whatever the user holds. Source of the mechanism: Sheffet (2019).
+every user, so the privacy loss has one law whatever the user holds. Source of the mechanism: Sheffet (2019). The tree of
+`mechanisms.wishart` serves leaves of any norm up to a bound, whose loss has no one law, and certifies a Gaussian curve instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from privbandit.gp.leaf import Leaf
 from privbandit.ledger import ApproximateDP, Entry, door
 from privbandit.linalg import outer, smat, svec, svec_size
 from privbandit.mechanisms.tree import TreeMechanism, TreeState
+from privbandit.mechanisms.wishart import draw_wishart
 
 Array = NDArray[np.float64]
 POINTS = 1 << 14  # grid of one node's privacy loss; losses are rounded up, so delta is an upper bound
@@ -118,12 +120,8 @@ class WishartNoise:
         return door(self, value, noise, lambda: self.draw(np.shape(value)[:-1], self.k, noise))
 
     def draw(self, shape: tuple[int, ...], k: int, noise: np.random.Generator) -> Array:
-        """svec of Wishart(k, scale^2 I) by Bartlett's triangular factor; `scale` is a standard deviation, not a covariance."""
-        A = np.zeros((*shape, self.p, self.p))
-        rows, columns = np.tril_indices(self.p, -1)
-        A[..., rows, columns] = noise.standard_normal((*shape, len(rows)))
-        A[..., range(self.p), range(self.p)] = np.sqrt(noise.chisquare(k - np.arange(self.p), size=(*shape, self.p)))
-        return self.scale**2 * svec(A @ np.swapaxes(A, -1, -2))
+        """svec of Wishart(k, scale^2 I); `scale` is a standard deviation, not a covariance."""
+        return self.scale**2 * svec(draw_wishart(shape, self.p, k, noise))
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,15 @@ def certified_mu(n: int, tau: float) -> float:
     return float(np.max(-ndtri(a[needed]) - ndtri(b[needed]), initial=0.0))
 
 
+def draw_wishart(shape: tuple[int, ...], p: int, degrees: int, noise: np.random.Generator) -> Array:
+    """Independent Wishart_p(degrees, I) matrices (*shape, p, p) by Bartlett's decomposition A A' with A lower triangular; degrees >= p."""
+    A, diagonal = np.zeros((*shape, p, p)), np.arange(p)
+    rows, columns = np.tril_indices(p, -1)
+    A[..., rows, columns] = noise.standard_normal((*shape, len(rows)))
+    A[..., diagonal, diagonal] = np.sqrt(noise.chisquare(degrees - diagonal, size=(*shape, p)))
+    return A @ A.swapaxes(-1, -2)
+
+
 @dataclass(frozen=True)
 class Wishart:
     """Noise of one node: L times a Wishart matrix with k degrees of freedom, on (matrix, vector).
@@ -72,12 +81,8 @@ class Wishart:
         return door(self, value, noise, lambda: self.sample(len(value), noise))
 
     def sample(self, R: int, noise: np.random.Generator) -> Array:
-        """(R, svec(d) + d) by Bartlett's decomposition W = A A' with A lower triangular."""
-        p = self.d + 1
-        A = np.tril(noise.standard_normal((R, p, p)), -1)
-        diagonal = np.arange(p)
-        A[:, diagonal, diagonal] = np.sqrt(noise.chisquare(self.degrees - diagonal, size=(R, p)))
-        W = self.L * A @ A.swapaxes(1, 2)
+        """(R, svec(d) + d): L times a Wishart matrix without its corner."""
+        W = self.L * draw_wishart((R,), self.d + 1, self.degrees, noise)
         return np.concatenate([svec(W[:, :-1, :-1]), W[:, :-1, -1]], axis=1)
 
 
