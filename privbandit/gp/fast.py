@@ -16,6 +16,7 @@ from privbandit import validate
 from privbandit.environments.gp import Functions, GaussianProcessBandit
 from privbandit.gp.prefix_noise import prefix_noise
 from privbandit.gp.width import Released
+from privbandit.policies.base import settled
 from privbandit.policies.noisy_gp_ucb import NoisyGPUCB
 from privbandit.simulate import Streams
 
@@ -26,8 +27,8 @@ CHUNK = 4096  # rounds whose decision sets are drawn together; fixed, so that po
 def refresh_rounds(horizon: int, block: int = 1, ratio: float = 1.02) -> NDArray[np.int64]:
     """Numbers of users after which to refresh: every `block`, thinned to a geometric grid; a public schedule, below the horizon."""
     validate.positive_int("horizon", horizon), validate.positive_int("block", block)
-    if not ratio >= 1:
-        raise ValueError(f"ratio must be a number >= 1, got {ratio!r}")
+    if validate.positive("ratio", ratio) < 1:
+        raise ValueError(f"ratio must be a finite number >= 1, got {ratio!r}")
     rounds, n = [], block
     while n < horizon:
         rounds.append(n)
@@ -63,7 +64,7 @@ def band(policy: NoisyGPUCB, released: Released, phi: Array, values: Array) -> B
     mean = released.theta @ phi.T
     bonus = upper - mean
     missed = np.any(np.abs(values - mean) > bonus + bias + 1e-12, axis=1)
-    return Band(upper, np.minimum(2 * calibration.B, 2 * bonus + 2 * bias), missed)
+    return Band(settled(upper), np.minimum(2 * calibration.B, 2 * bonus + 2 * bias), missed)
 
 
 class Tally:

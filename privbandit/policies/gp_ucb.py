@@ -17,7 +17,7 @@ from privbandit.estimators.gp import FeaturePosterior, FeatureState, KernelPoste
 from privbandit.features.fourier import FourierFeatures
 from privbandit.features.kernels import Kernel
 from privbandit.formulas.gp import CONFIDENCE_WIDTH, GP_UCB_WIDTH, IGP_WIDTH
-from privbandit.policies.base import Array, Policy, argmax
+from privbandit.policies.base import Array, Policy, argmax, settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class KernelUCB(Policy):
 
     def act(self, state: KernelState, contexts: Array, rng: np.random.Generator) -> tuple[KernelState, NDArray[np.intp]]:
         mean, std = self.posterior.predict(state, contexts)
-        return state, argmax(mean + self.beta(state, contexts.shape[1])[:, None] * std)
+        return state, argmax(settled(mean + self.beta(state, contexts.shape[1])[:, None] * std))
 
     def update(self, state: KernelState, x: Array, reward: Array, noise: np.random.Generator) -> KernelState:
         return self.posterior.update(state, x, reward)
@@ -125,6 +125,7 @@ class ApproximateGPUCB(Policy):
     name = "approximate GP-UCB"
 
     def __post_init__(self) -> None:
+        validate.instance("features", self.features, FourierFeatures)
         for field in ("B", "subgaussian", "lambda_"):
             validate.positive(field, getattr(self, field))
         validate.probability("zeta", self.zeta)
@@ -149,7 +150,7 @@ class ApproximateGPUCB(Policy):
 
     def act(self, state: ApproximateState, contexts: Array, rng: np.random.Generator) -> tuple[ApproximateState, NDArray[np.intp]]:
         mean, norm = self.posterior.predict(state.posterior, self.features(contexts))
-        return state, argmax(mean + self.beta(state)[:, None] * norm)
+        return state, argmax(settled(mean + self.beta(state)[:, None] * norm))
 
     def update(self, state: ApproximateState, x: Array, reward: Array, noise: np.random.Generator) -> ApproximateState:
         return ApproximateState(state.t + 1, self.posterior.update(state.posterior, self.features(x), reward))

@@ -21,7 +21,7 @@ from privbandit.gp.width import Released, Width
 from privbandit.ledger import Ledger
 from privbandit.linalg import quadratic
 from privbandit.mechanisms import PerUser
-from privbandit.policies.base import Array, Policy, argmax
+from privbandit.policies.base import Array, Policy, argmax, settled
 
 UNIT = "one round's user (decision set and reward function)"
 
@@ -51,6 +51,7 @@ class NoisyGPUCB(Policy):
     trust = "joint or local"
 
     def __post_init__(self) -> None:
+        validate.instance("calibration", self.calibration, Calibration)
         if self.local and self.calibration.block != 1:
             raise ValueError(f"block must be 1 in the local model, got {self.calibration.block}")
         validate.positive("subgaussian", self.subgaussian)
@@ -92,7 +93,7 @@ class NoisyGPUCB(Policy):
         return mean + released.beta[:, None] * np.sqrt(quadratic(phi, released.inverse))
 
     def act(self, state: NoisyState, contexts: Array, rng: np.random.Generator) -> tuple[NoisyState, NDArray[np.intp]]:
-        return state, argmax(self.index(state.released, self.features(contexts)))
+        return state, argmax(settled(self.index(state.released, self.features(contexts))))
 
     def update(self, state: NoisyState, x: Array, reward: Array, noise: np.random.Generator) -> NoisyState:
         t, pending = state.t + 1, state.pending + self.calibration.leaf.encode(x, reward)
