@@ -5,6 +5,7 @@ import pytest
 
 from privbandit.environments.gp import GaussianProcessBandit, unit_grid
 from privbandit.features import SquaredExponential, features_for_horizon
+from privbandit.policies.base import argmax, settled
 from privbandit.policies.gp_ucb import GPUCB, IGPUCB, ApproximateGPUCB
 from privbandit.simulate import simulate
 
@@ -80,3 +81,9 @@ def test_bad_input():
         GaussianProcessBandit(KERNEL, unit_grid(5), 6)
     with pytest.raises(ValueError, match="zeta"):
         GPUCB(KERNEL, 1, zeta=1.5)
+
+
+def test_arms_that_tie_up_to_rounding_go_to_the_first():
+    index = np.array([[0.3, 0.1 + 0.2, 0.3 - 1e-13], [-2e8, -1e8, -1e8 * (1 - 1e-14)], [0.0, 0.0, 0.0], [1.0, 1.0 + 1e-8, 0.0]])
+    assert np.argmax(index, axis=1).tolist() == [1, 2, 0, 1]  # rounding decides the first two
+    assert argmax(settled(index)).tolist() == [0, 1, 0, 1]
