@@ -47,6 +47,7 @@ class GLMEnvironment(Environment):
     instance_seed: int | None = None
 
     def __post_init__(self) -> None:
+        validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive_int("K", self.K), validate.positive("S", self.S)
         validate.one_of("contexts_kind", self.contexts_kind, CONTEXTS)
         if isinstance(self.theta, str):

@@ -16,6 +16,7 @@ from privbandit.features.kernels import Kernel
 
 def unit_grid(points: int, d: int = 1) -> Array:
     """A regular grid of points^d points of [0, 1]^d, (N, d)."""
+    validate.positive_int("d", d)
     axis = np.linspace(0, 1, validate.positive_int("points", points))
     return np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
 
@@ -31,6 +32,8 @@ class Functions(NamedTuple):
 
 def random_functions(kernel: Kernel, grid: Array, R: int, rng: np.random.Generator, *, peak: float = 0.5, terms: int = 6) -> Functions:
     """R functions sum_i a_i k(., z_i) with normal a, uniform z in the grid's box, scaled to max |f| = peak on the grid."""
+    validate.instance("kernel", kernel, Kernel), validate.positive_int("R", R), validate.positive_int("terms", terms)
+    grid = validate.array("grid", grid, (None, None))
     box = grid.max(axis=0)
     z, a = rng.random((R, terms, grid.shape[1])) * box, rng.standard_normal((R, terms))
     values = np.einsum("rnc,rc->rn", kernel(np.broadcast_to(grid, (R, *grid.shape)), z), a)
@@ -45,6 +48,8 @@ def bump_functions(kernel: Kernel, grid: Array, R: int, rng: np.random.Generator
 
     With height about (bumps/T)^(1/2) (local model: about T^(-1/4)) the bump is barely detectable by round T.
     """
+    validate.instance("kernel", kernel, Kernel), validate.positive_int("R", R)
+    grid = validate.array("grid", grid, (None, None))
     z = rng.random((R, 1, grid.shape[1])) * grid.max(axis=0)
     values = validate.positive("height", height) * kernel(np.broadcast_to(grid, (R, *grid.shape)), z)[..., 0]
     return Functions(values, np.full(R, height), np.full((R, 1), height), z)

@@ -15,6 +15,8 @@ def minimise_quadratic(M: Array, c: Array, radius: float) -> Array:
     The multiplier nu of the ball solves |(M + nu I)^-1 c| = radius. Newton's method on 1/|y| - 1/radius, concave and increasing in nu,
     climbs to the root from nu = 0 without ever passing it (More and Sorensen 1983).
     """
+    if not radius > 0:
+        raise ValueError(f"radius must be a number > 0, got {radius!r}")
     eigenvalue, Q = np.linalg.eigh(M)
     a = (c[:, None, :] @ Q)[:, 0]
     nu = np.zeros((len(a), 1))
@@ -31,6 +33,8 @@ def minimise_quadratic(M: Array, c: Array, radius: float) -> Array:
 
 def project(theta: Array, M: Array, radius: float) -> Array:
     """argmin over |y| <= radius of (y - theta)' M (y - theta), for theta (R, d) and M (R, d, d); a point inside is returned unchanged."""
+    if not radius > 0:
+        raise ValueError(f"radius must be a number > 0, got {radius!r}")
     outside = np.einsum("rd,rd->r", theta, theta) > radius**2
     if not outside.any():
         return theta

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privbandit.estimators.ball import minimise_quadratic
 from privbandit.links import Link
-from privbandit.validate import array, nonnegative, positive, positive_int
+from privbandit.validate import array, instance, nonnegative, positive, positive_int
 
 Array = NDArray[np.float64]
 
@@ -73,6 +73,7 @@ def fit_glm(
     Separable data with lambda = 0 have no minimiser: the estimate grows and `converged` is False. (The step is tested and not the
     Newton decrement, which vanishes on separable data too; and so does the rounded gradient, hence the test for a flat direction.)
     """
+    instance("link", link, Link)
     x = array("x", x, (None, None, None))
     R, n, d = x.shape
     r = array("r", r, (R, n))

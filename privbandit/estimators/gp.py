@@ -39,6 +39,7 @@ class KernelPosterior:
     rho: float = 1.0
 
     def __post_init__(self) -> None:
+        validate.instance("kernel", self.kernel, Kernel)
         validate.positive("lambda_", self.lambda_)
         validate.positive("rho", self.rho)
 

@@ -150,5 +150,5 @@ def random_features(kernel: Kernel, n: int, d: int, rng: np.random.Generator, si
     The one-cosine variant sqrt(2/m) cos(w x + b) is not offered: its norm is not constant, which doubles the sensitivity.
     """
     n = validate.positive_int("n", n)
-    frequencies = kernel.sample_frequencies(n, d, validate.generator("rng", rng))
+    frequencies = validate.instance("kernel", kernel, Kernel).sample_frequencies(n, d, validate.generator("rng", rng))
     return FourierFeatures(kernel, frequencies, np.full(n, 1 / n), box(sides, d))

@@ -28,8 +28,14 @@ class Gain(NamedTuple):
     gap: float
 
 
+def _square(K: Array) -> Array:
+    K = validate.array("K", K, (None, None))
+    return validate.array("K", K, (len(K), len(K)))
+
+
 def kernel_features(K: Array) -> Array:
     """Exact features of a finite grid: Phi (N, r) with Phi Phi^T = K up to rounding, from the eigenvectors of K (N, N)."""
+    K = _square(K)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     keep = values > 0
     return vectors[:, keep] * np.sqrt(values[keep])
@@ -41,7 +47,7 @@ def greedy_gain(K: Array, T: int, lambda_: float = 1.0) -> tuple[NDArray[np.intp
     Returns the points (T,) and the information gained so far (T,). By submodularity g_T <= gamma_T <= g_T / (1 - 1/e)
     (Nemhauser, Wolsey and Fisher 1978). Cost O(T N^2).
     """
-    C, T = np.array(K, dtype=float), validate.positive_int("T", T)
+    C, T = _square(K).copy(), validate.positive_int("T", T)
     validate.positive("lambda_", lambda_)
     points, gains = np.empty(T, dtype=np.intp), np.empty(T)
     for t in range(T):
@@ -54,6 +60,11 @@ def greedy_gain(K: Array, T: int, lambda_: float = 1.0) -> tuple[NDArray[np.intp
 
 def log_det_gain(features: Array, weights: Array, lambda_: float = 1.0) -> float:
     """(1/2) ln det(I + sum_i weights_i phi_i phi_i^T / lambda) for features (N, m) and weights (N,) >= 0."""
+    features = validate.array("features", features, (None, None))
+    weights = validate.array("weights", weights, features.shape[:1])
+    if weights.min() < 0:
+        raise ValueError(f"weights must be >= 0, got {weights.min()}")
+    validate.positive("lambda_", lambda_)
     m = features.shape[1]
     return 0.5 * float(np.linalg.slogdet(np.eye(m) + (features.T * weights) @ features / lambda_)[1])
 
@@ -68,6 +79,7 @@ def relaxed_gain(
     updates p_i <- p_i dF/dp_i / (p^T dF). Returns (upper bound, design p (N,), gap).
     """
     features = validate.array("features", features, (None, None))
+    validate.positive("tolerance", tolerance)
     scale = validate.positive("T", T) / validate.positive("lambda_", lambda_)
     N, m = features.shape
     p, best = np.full(N, 1 / N), (np.inf, np.full(N, 1 / N), np.inf)
@@ -87,7 +99,7 @@ def relaxed_gain(
 
 def information_gain(K: Array, T: int, lambda_: float = 1.0, tolerance: float = 0.02) -> Gain:
     """Both ends of gamma_T on the grid with kernel matrix K (N, N): greedy below, the better of the two certificates above."""
-    K = validate.array("K", K, (None, None))
+    validate.positive("tolerance", tolerance)
     points, path = greedy_gain(K, T, lambda_)
     upper, design, gap = relaxed_gain(kernel_features(K), T, lambda_, tolerance)
     return Gain(float(path[-1]), min(upper, float(path[-1]) / (1 - np.exp(-1))), points, path, design, gap)

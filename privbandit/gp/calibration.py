@@ -97,6 +97,12 @@ class Calibration:
     block: int = 1  # users added up before each release
     ridge: float = 1.0  # lambda of a run without noise
 
+    def __post_init__(self) -> None:
+        validate.instance("leaf", self.leaf, Leaf), validate.instance("mechanism", self.mechanism, PrefixSums)
+        for name in ("ratio", "B", "ridge"):
+            validate.positive(name, getattr(self, name))
+        validate.probability("zeta", self.zeta), validate.positive_int("block", self.block)
+
     @cached_property
     def bounds(self) -> NoiseBounds:
         return NoiseBounds.of(self.leaf.shape, self.zeta / (EVENTS * self.mechanism.horizon))
@@ -143,6 +149,8 @@ def design(shape: Shape, std: float, releases: int, B: float, Y: float, zeta: fl
 
     `std` is the noise of the worst prefix for sensitivity 1.
     """
+    validate.positive("std", std), validate.positive_int("releases", releases)
+    validate.positive("B", B), validate.positive("Y", Y), validate.probability("zeta", zeta)
     bounds = NoiseBounds.of(shape, zeta / (EVENTS * releases))
 
     def best_ratio(scale: float) -> tuple[float, float]:
@@ -171,9 +179,11 @@ def calibrate(
 
     `block` users are added up before each release: T/block releases and as many events in the union bound. epsilon = inf: no noise.
     """
+    validate.instance("features", features, FourierFeatures)
     releases = -(-validate.positive_int("horizon", horizon) // validate.positive_int("block", block))
     mu = gaussian_mu(epsilon, delta)
     validate.positive("B", B), validate.positive("Y", Y), validate.probability("zeta", zeta)
+    validate.array("exponents", exponents, (None,))
     kind = PREFIX_SUMS[validate.one_of("mechanism", mechanism, PREFIX_SUMS)]
     if features.d > max(POINTS):  # no grid certificate there: only the closed-form sensitivity is left
         exponents = (0.0,)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from privbandit import validate
 from privbandit.features.fourier import FourierFeatures, half_space
 from privbandit.linalg import outer, smat, svec_size
 
@@ -88,6 +89,9 @@ class FullGram(Gram):
 
     shape: float = 0.0
 
+    def __post_init__(self) -> None:
+        validate.instance("features", self.features, FourierFeatures), validate.nonnegative("shape", self.shape)
+
     @property
     def size(self) -> int:
         return svec_size(self.features.m)
@@ -144,6 +148,7 @@ class MomentGram(Gram):
     exponent: float = 0.45  # minimises the width for l = 0.05 .. 0.4, d = 1, 2 (43.4 against 44.4 at 1/4 for l = 0.2)
 
     def __post_init__(self) -> None:
+        validate.instance("features", self.features, FourierFeatures), validate.nonnegative("exponent", self.exponent)
         if self.features.step is None:
             raise ValueError("features must be equispaced for a moment release, got frequencies that are not multiples of a step")
 

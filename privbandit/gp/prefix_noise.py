@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit import validate
 from privbandit.gp.wishart import GPWishartTree
 from privbandit.mechanisms import HonakerTree, PerUser, PrefixSums, SquareRoot, SquareRootFFT, TreeMechanism
 from privbandit.mechanisms.square_root import square_root_coefficients
@@ -20,8 +21,9 @@ COLUMNS = 4096
 
 def prefix_noise(mechanism: PrefixSums, times: NDArray[np.int64], R: int, size: int, noise: np.random.Generator) -> Array:
     """Noise (G, R, size) of the prefixes `times` (increasing, in 1..horizon)."""
-    times = np.asarray(times, dtype=np.int64)
-    if len(times) == 0 or times[0] < 1 or times[-1] > mechanism.horizon or np.any(np.diff(times) <= 0):
+    validate.positive_int("R", R), validate.positive_int("size", size)
+    times = np.asarray(times)
+    if times.ndim != 1 or times.dtype.kind not in "iu" or len(times) == 0 or times[0] < 1 or times[-1] > mechanism.horizon or np.any(np.diff(times) <= 0):
         raise ValueError(f"times must increase within 1..{mechanism.horizon}, got {times!r}")
     if isinstance(mechanism, PerUser):
         steps = np.sqrt(np.diff(times, prepend=0))

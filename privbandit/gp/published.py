@@ -34,7 +34,7 @@ def published_nodes(lengthscale: float, horizon: int, d: int = 1) -> int:
 
 def published_features(kernel, horizon: int, d: int = 1) -> FourierFeatures:
     """Half-space Gauss-Hermite features with the printed number of nodes."""
-    scale = min(kernel.lengthscales(d))
+    scale = min(kernel.lengthscales(validate.positive_int("d", d)))
     return hermite_features(kernel, published_nodes(scale, horizon, d), d)
 
 

@@ -50,8 +50,8 @@ def published_private_width(
 ) -> float:
     """The same quantity with the literature's constants, at its own number of features (squared exponential) or at `m`."""
     validate.positive("B", B)
-    if m is None:
-        m = _published_m(make_kernel(kernel, lengthscale, nu, d), horizon, d)
+    covariance = make_kernel(kernel, lengthscale, nu, d)
+    m = _published_m(covariance, horizon, d) if m is None else m
     return published_spectrum(m, horizon, epsilon, delta, Y, zeta)[1].width(B)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit import validate
 from privbandit.formulas.gp import CONFIDENCE_WIDTH, FINITE_GAIN, MISSPECIFICATION, WIDTH_SUM
 from privbandit.gp.calibration import Calibration, Spectrum
 from privbandit.mechanisms import PerUser
@@ -43,6 +44,10 @@ class Width:
     subgaussian: float
     zeta_reward: float
     gain: Callable[[int], float] | None = None
+
+    def __post_init__(self) -> None:
+        validate.instance("calibration", self.calibration, Calibration)
+        validate.nonnegative("subgaussian", self.subgaussian), validate.probability("zeta_reward", self.zeta_reward)
 
     @property
     def varying(self) -> bool:
@@ -113,6 +118,9 @@ def regret_bound(
     s = 1 + (block - 1)/lambda_min: users of one block add at most (block - 1) I <= (s - 1) V to V, so |phi|^2 in the stale norm is
     at most s times that in the fresh one. A block no longer than lambda_min costs at most sqrt(2).
     """
+    validate.positive_int("T", T), validate.positive_int("m", m), validate.positive_int("block", block)
+    validate.nonnegative("beta", beta), validate.nonnegative("gain", gain), validate.positive("lambda_min", lambda_min)
+    validate.nonnegative("error", error), validate.positive("B", B)
     width_sum = float(WIDTH_SUM(T=T, beta=beta, gain=gain, lambda_min=lambda_min, m=m, error=error, block=block))
     bias = float(MISSPECIFICATION(B=B, T=T, error=error))
     return {"width_sum": width_sum, "misspecification": bias, "trivial": 2 * B * T, "bound": min(width_sum + bias, 2 * B * T)}

@@ -31,7 +31,7 @@ class RewardLocalGPUCB(ApproximateGPUCB):
     trust = "local"
 
     def __post_init__(self) -> None:
-        validate.positive("Y", self.Y)
+        validate.positive("Y", self.Y), validate.positive("reward_subgaussian", self.reward_subgaussian)
         total = float(np.hypot(self.reward_subgaussian, self.report.sigma))
         object.__setattr__(self, "subgaussian", total)  # what the width needs, derived: never set by hand
         super().__post_init__()
