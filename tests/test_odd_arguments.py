@@ -24,10 +24,14 @@ from privbandit.mechanisms import wishart as linear_wishart
 from privbandit.mechanisms.optimisers import NoisyGradientDescent, theory_rate
 from privbandit.mechanisms.shuffle import BitSum, ScalarSum, ShuffleGradientDescent, VectorSum, amplification, certificate, hockey_stick
 from privbandit.mechanisms.shuffle.sums import PlainSum, grid_points, matrix_target, symmetric_range
+from privbandit.policies.algorithm2 import RepairedAlgorithm2
 from privbandit.policies.batched import geometric, growth, schedule
+from privbandit.policies.gp_ucb import GPUCB
 from privbandit.policies.ldp_glm import gradient_bound
 from privbandit.policies.linucb import LinUCB
 from privbandit.policies.private_linucb import PrivateLinUCB
+from privbandit.policies.private_ucb import PrivateUCB
+from privbandit.policies.shuffle_linucb import ShuffleLinUCB
 from privbandit.releases.cloaking import Cloaking, d_optimal, function_mechanism_std
 from privbandit.releases.reward_local import RewardLocalGPUCB
 
@@ -165,6 +169,14 @@ REFUSED = [
     ("R", lambda: bump_functions(kernel, points, -1, rng, height=0.3)),
     *[("diameter", lambda v=v: theory_rate(sgd, 5, 2, v)) for v in (-1.0, NAN)],
     *[("n", lambda n=n: theory_rate(sgd, n, 2, 1.0)) for n in (-1, NAN)],
+    *[("horizon", lambda h=h: ShuffleLinUCB(d=2, protocol=PlainSum(3), horizon=h)) for h in (0, NAN, "x")],
+    *[("shift", lambda v=v: ShuffleLinUCB(d=2, protocol=PlainSum(3), horizon=9, shift=v)) for v in (-1.0, NAN)],
+    ("protocol", lambda: ShuffleLinUCB(d=2, protocol="vector", horizon=9)),
+    ("protocol.Delta", lambda: ShuffleLinUCB(d=2, protocol=VectorSum.ball(3, 5, 1.0, 1e-5, radius=0.1), horizon=9)),
+    *[("growth", lambda g=g: RepairedAlgorithm2(Logistic(), 2, 1.0, 9, 1.0, 1e-5, growth=g)) for g in (1.0, NAN, INF, "x")],
+    *[("newton", lambda n=n: RepairedAlgorithm2(Logistic(), 2, 1.0, 9, 1.0, 1e-5, newton=n)) for n in (0, 2.5)],
+    ("kernel", lambda: GPUCB("se", 1)),
+    ("mechanism", lambda: PrivateUCB(K=2, mechanism="tree")),
 ]  # fmt: skip
 
 

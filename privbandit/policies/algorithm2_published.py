@@ -73,6 +73,7 @@ class Algorithm2(Policy):
     def __post_init__(self) -> None:
         validate.instance("link", self.link, Link)
         validate.positive_int("d", self.d), validate.positive_int("horizon", self.horizon)
+        validate.positive("epsilon", self.epsilon, allow_inf=True), validate.probability("delta", self.delta)
         for field in ("S", "kappa", "lambda_", "gamma", "beta", "threshold", "growth"):
             validate.positive(field, getattr(self, field))
         if self.link.reward_range(self.S) != (0.0, 1.0):

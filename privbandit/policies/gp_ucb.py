@@ -29,7 +29,7 @@ class KernelUCB(Policy):
     zeta: float = 0.05
 
     def __post_init__(self) -> None:
-        validate.positive_int("d", self.d)
+        validate.instance("kernel", self.kernel, Kernel), validate.positive_int("d", self.d)
         validate.probability("zeta", self.zeta)
 
     @property

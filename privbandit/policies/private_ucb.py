@@ -36,6 +36,7 @@ class PrivateUCB(UCB):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        validate.instance("mechanism", self.mechanism, PrefixSums)
         if self.mechanism.Delta < LEAF * (1 - 1e-12):
             raise ValueError(f"mechanism.Delta must be at least {LEAF:.6g}, the sensitivity of a leaf, got {self.mechanism.Delta!r}")
 

@@ -52,6 +52,12 @@ class ShuffleLinUCB(LinUCB):
         super().__post_init__()
         if self.blocks != 1:
             raise ValueError(f"blocks must be 1 for shuffled sums, got {self.blocks}")
+        validate.positive_int("horizon", self.horizon), validate.instance("protocol", self.protocol, VectorSum, ShuffledReports, PlainSum)
+        needed = joint_leaf(self.weight * self.Y)
+        if not isinstance(self.protocol, PlainSum) and self.protocol.Delta < needed * (1 - 1e-12):
+            raise ValueError(f"protocol.Delta must be at least {needed:.6g}, the sensitivity of a leaf, got {self.protocol.Delta!r}")
+        if self.shift is not None:
+            validate.nonnegative("shift", self.shift)
 
     @classmethod
     def calibrated(
