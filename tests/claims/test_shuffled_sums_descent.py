@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import sympy as sp
@@ -12,6 +11,7 @@ from scipy.stats import chi2
 
 from privbandit.formulas.shuffle import PGD_EXCESS, PGD_MEAN_EXCESS, PGD_STEP, PGD_STEP_EPSILON
 from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent, clip
+from privbandit.mechanisms.shuffle.sums import VectorSum
 
 from .altered import formula
 from .claim import claim
@@ -38,13 +38,24 @@ class AveragesLater(ShuffleGradientDescent):
         return np.mean(seen[1:], axis=0)
 
 
-class Adversary:
-    """Stands in for the vector sum: returns prescribed gradient sums and remembers the iterates they were returned for."""
+class Exact(VectorSum):
+    """Stands in for the vector sum: adds up without noise."""
 
-    size, users, proxy, entries = 3, 1, 1.0, ()
+    proxy, entries = 1.0, ()
+
+    def __init__(self, users, size):
+        vars(self).update(users=users, low=(-1.0,) * size, high=(1.0,) * size)
+
+    def sum(self, x, noise):
+        return x.sum(axis=1)
+
+
+class Adversary(Exact):
+    """Returns prescribed gradient sums and remembers the iterates they were returned for."""
 
     def __init__(self, g):
-        self.g, self.seen = iter(g), []
+        super().__init__(1, 3)
+        vars(self).update(g=iter(g), seen=[])
 
     def sum(self, x, noise):
         self.seen.append(x[:, 0] * 1e6)  # the callback passes the iterate, scaled below the clip
@@ -152,7 +163,7 @@ class NotClipped(ShuffleGradientDescent):
     mutants={"explicit ridge": ExplicitRidge, "averages later iterates": AveragesLater, "not clipped": NotClipped},
 )
 def check_descent(kind):
-    exact = SimpleNamespace(size=2, users=4, proxy=1.0, entries=(), sum=lambda g, noise: g.sum(axis=1))
+    exact = Exact(4, 2)
     targets = np.random.default_rng(10).standard_normal((5, 4, 2)) * 3
     for ridge in (0.0, 50.0):
         optimiser, theta, seen = kind(exact, 6, 1.5, 1.0, ridge), np.zeros((5, 2)), []
