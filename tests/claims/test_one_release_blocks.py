@@ -15,6 +15,7 @@ from privbandit.links import Logistic, Probit
 from privbandit.policies.base import choose
 from privbandit.policies.two_block import LeastSquares, Scale, TwoBlock
 
+from . import wrong_bounds
 from .claim import claim
 from .release_problems import SETTINGS, nu as _nu, problem as _problem
 
@@ -194,7 +195,11 @@ def _weak_ridge(p, nu):
     return w._replace(ridge=w.ridge / 100, matrix_noise=10 * w.matrix_noise)
 
 
-@claim("self-weighted-regret", subject=self_weighted.weighted, mutants={"a-hundredth-of-the-ridge": _weak_ridge})
+@claim(
+    "self-weighted-regret",
+    subject=self_weighted.weighted,
+    mutants={"a-hundredth-of-the-ridge": _weak_ridge, **wrong_bounds.WEIGHTED},
+)
 def check_self_weighted(weighted):
     """Every number of the proof, and the l1 potential on contexts made to be hard (T = 2000, deterministic given seed 0)."""
     with mp.workdps(30):
@@ -209,6 +214,7 @@ def check_self_weighted(weighted):
     for d, S, T, epsilon in SETTINGS:
         p = _problem(d, S, T)
         w = weighted(p, _nu(T, epsilon, 1 / 3))
+        wrong_bounds.check_potential(p, w)
         assert w.matrix_noise <= 1 / (20 * w.epochs) and 1.0541 * p.L / math.sqrt(w.ridge) < 1
         assert 1.061 * 0.536 * 2 * p.M * w.Delta * 1.061 * math.sqrt(w.growth * w.dimension) <= 0.25
     p, rng = _problem(3, 1.0, 2000.0), np.random.default_rng(0)
@@ -222,27 +228,3 @@ def check_self_weighted(weighted):
 
 
 test_self_weighted_regret = check_self_weighted
-
-
-def _magnitudes(p, epsilon):
-    first, second = _nu(p.T, epsilon), _nu(p.T, epsilon, 1 / 3)
-    Delta = two_block.exploit(p, first).Delta
-    return (
-        two_block.exploration_rounds(p, first, Delta),
-        two_block.exploitation_regret(p, first, 1 / p.c),
-        self_weighted.weighted_regret(p, second, 1 / p.c),
-    )
-
-
-@claim(
-    "one-release-magnitudes",
-    subject=(two_block, self_weighted, _magnitudes),
-    mutants={"at-epsilon-one": (two_block, self_weighted, lambda p, epsilon: _magnitudes(p, 1.0))},
-)
-def check_magnitudes(parts):
-    found = parts[-1](_problem(2, 1.0, 1e12), 4.0)
-    for value, printed in zip(found, (1.9e10, 5.0e8, 8.1e9), strict=True):
-        assert abs(value / printed - 1) < 0.03
-
-
-test_one_release_magnitudes = check_magnitudes

@@ -75,6 +75,7 @@ def test_steps_of_the_proof_through_many_epochs(d, nu):
         released = np.linalg.inv(epoch.inverse[0])
         for factor, sign in ((8 / 9, 1), (10 / 9, -1)):
             assert np.linalg.eigvalsh(sign * (released - factor * J)).min() >= -1e-9 * k.ridge
+        assert k.ridge / 2 < np.linalg.eigvalsh(released).min() and np.linalg.eigvalsh(released).max() < block.ceiling  # neither limit binds
         error = epoch.theta[0] - theta
         assert error @ released @ error <= k.radius(epoch.curvature)[0] ** 2
         q, v = x @ np.linalg.solve(J, x), 1 / np.linalg.norm(epoch.whitening[0] @ x)
@@ -104,6 +105,19 @@ def test_confidence_bounds_hold(epsilon):
         state = p.update(state, choose(contexts, action), feedback.reward, rng)
     assert p.sums.Delta**2 == pytest.approx(float(JOINT_LEAF(a=1.0, b=TAU)))  # no third entry
     assert p.block.curvature(state.epoch, state.epoch.snapshot)[0] == 301
+
+
+@pytest.mark.parametrize("ridge", [1e-8, 1e-12, 1e-40])
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_noise_far_above_the_ridge_leaves_nothing_undefined(d, ridge):
+    """Off the good event, for as many epochs as there may be: no singular or overflowing matrix, every centre in the ball."""
+    p, rng = policy(d=d, horizon=300, scale=Scale(ridge=ridge)), np.random.default_rng(0)
+    state = p.init(20, rng)
+    for x in hard_contexts(300, d, 1):
+        state = p.update(state, np.tile(x, (20, 1)), rng.choice([-2.0, 2.0], 20), rng)
+        assert np.isfinite(state.epoch.theta).all() and np.isfinite(state.epoch.inverse).all()
+        assert np.linalg.norm(state.epoch.centre, axis=1).max() <= p.S * (1 + 1e-9)
+    assert state.epoch.number.max() >= (9 if d == 1 else p.constants.epochs)
 
 
 def test_regret_formula():

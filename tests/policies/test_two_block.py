@@ -258,9 +258,11 @@ def test_self_weighted_starts_new_epochs_and_keeps_the_sandwich():
     assert 2 <= epoch.number[0] <= p.constants.epochs
 
 
-def test_self_weighted_survives_noise_far_above_its_ridge():
-    """Off the good event everything stays finite: noise a thousand times what the ridge is made for."""
-    p = policy(SelfWeighted, epsilon=1.0, horizon=300, scale=Scale(gamma=1e-3, explore_ridge=1e-3, ridge=1e-8))
+@every
+@pytest.mark.parametrize("ridge", [1e-8, 1e-20, 1e-40])
+def test_noise_far_above_the_ridge_is_survived(cls, ridge):
+    """Off the good event everything stays finite: noise from a thousand times what the ridge is made for."""
+    p = policy(cls, epsilon=1.0, horizon=300, scale=Scale(gamma=1e-3, explore_ridge=max(1e-3, ridge), ridge=ridge))
     environment = GLMEnvironment(Logistic(), d=2, K=3, S=1.0)
     assert np.isfinite(simulate(p, environment, horizon=300, replications=5, seed=1).final).all()
 
