@@ -70,6 +70,20 @@ def one_of(name: str, value: Any, options: Collection[str]) -> str:
     return value
 
 
+def _fits(actual: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    for m, n in zip(actual, wanted, strict=False):
+        if m != n and (n is not None or m < 1):
+            return False
+    return len(actual) == len(wanted)
+
+
+def _finite(a: NDArray[np.float64]) -> bool:
+    """Every policy asks this every round: entries that a broadcast repeats are read once, and a finite sum of squares proves it."""
+    if 0 in a.strides:
+        a = a[tuple(slice(0, 1) if step == 0 else slice(None) for step in a.strides)]
+    return math.isfinite(np.vdot(a, a)) or bool(np.isfinite(a).all())
+
+
 def array(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None) -> NDArray[np.float64]:
     """`value` as a float array with finite entries and the given shape (None in the shape: any length >= 1).
 
@@ -82,14 +96,10 @@ def array(name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = No
     if result.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be an array of numbers, got {result.dtype.name} entries: {result.ravel()[:3].tolist()!r}")
     result = result.astype(float, copy=False)
-    if shape is not None and result.shape != shape:
-        fits = result.ndim == len(shape) and all(
-            (n is None and m >= 1) or n == m for n, m in zip(shape, result.shape, strict=True)
-        )
-        if not fits:
-            wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ")"
-            raise ValueError(f"{name} must have shape {wanted}, got shape {result.shape}")
-    if not math.isfinite(np.vdot(result, result)) and not np.all(np.isfinite(result)):  # the product is the quicker test of the two
+    if shape is not None and result.shape != shape and not _fits(result.shape, shape):
+        wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ")"
+        raise ValueError(f"{name} must have shape {wanted}, got shape {result.shape}")
+    if not _finite(result):
         bad = result[~np.isfinite(result)].flat[0]
         raise ValueError(f"{name} must have finite entries only, got {bad}")
     return result

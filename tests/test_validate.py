@@ -99,6 +99,16 @@ def test_array_lets_finite_numbers_pass_however_large():
     assert np.array_equal(validate.array("x", [1e300, -1e300]), [1e300, -1e300])
 
 
+def test_array_looks_at_what_a_broadcast_repeats():
+    rows = np.array([[0.0, 1.0], [2.0, NAN]])
+    with pytest.raises(ValueError, match="x must have finite entries only, got nan"):
+        validate.array("x", np.broadcast_to(rows, (5, 2, 2)), (5, 2, 2))
+    with pytest.raises(ValueError, match="x must have finite entries only, got nan"):
+        validate.array("x", np.broadcast_to(NAN, (5, 2)))
+    assert validate.array("x", np.broadcast_to(rows[:1], (5, 2))).shape == (5, 2)
+    assert validate.array("x", np.broadcast_to(rows[:0, None], (0, 3, 2))).size == 0
+
+
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
 def test_array_with_bad_entries(bad):
     with pytest.raises(ValueError, match=f"x must have finite entries only, got {bad}"):
