@@ -1,7 +1,8 @@
 """Both exploitation blocks at once: every user of an exploitation round adds a leaf to each, and the index is the smallest bound.
 
-Each block has half of the leaf's squared budget, so its noise is sqrt(2) times as large; the regret of the exploitation rounds is
-then at most the smaller of the two bounds, whichever that is, without having to know which.
+Each exploitation block has half of the leaf's squared budget: its noise is sqrt(2) times that of the exploration block in the same
+release (and 1.45 or 1.38 times that of the block released alone). The regret of the exploitation rounds is then at most the smaller of
+the two bounds for that noise, whichever it is, without having to know which.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Isotropic noise on an unwhitened leaf costs sqrt(T / epsilon) on contexts whose informative coordinate is small. Here the leaf of a
 user is w min(|U x|, rho) phi phi^T with phi = U x / |U x| and a released U = J^{-1/2}, so the noise has the shape of the information.
+|phi| <= 1 and the clip by rho are the sensitivity: they hold for every x and every U, in floats too (see `linalg.polar`).
 U is replaced when the released matrix of the present epoch has doubled it in some direction.
 """
 

@@ -17,7 +17,8 @@ from privbandit.policies.two_block import LeastSquares, Scale, TwoBlock
 from . import wrong_bounds
 from .claim import claim
 from .release_problems import SETTINGS, nu as _nu, problem as _problem
-from .wrong_blocks import FarPrediction, HalfDrift, NoLengthClip, NoProjection, OwnPrediction, Uncentred, leaves_after_noise, record, with_half
+from .wrong_blocks import FarPrediction, HalfDrift, NoLengthClip, NoProjection, OwnPrediction, Uncentred
+from .wrong_blocks import leaves_after_noise, record, with_half
 
 
 class _LoudPair(Pair):
@@ -276,7 +277,8 @@ def _clip(v, low, high):
 
 
 def _both_by_hand(p, x, u):
-    """Arms (T,), bounds (T, K) of both blocks, and ends of one noise-free run: two regressions in the original coordinates; no whitened leaves, no centre, no decoding."""
+    """Arms (T,), bounds (T, K) of both blocks, and ends of one noise-free run: two regressions in the original coordinates; no whitened
+    leaves, no centre, no decoding."""
     o, (k, w), d, link = p.explore_constants, p.constants, p.d, p.link
     V, H, J = np.zeros((d, d)), k.ridge * np.eye(d), w.ridge * np.eye(d)
     P, Z, Z_J, start, omega = np.zeros(d), np.zeros(d), np.zeros(d), J, w.scalar_noise
