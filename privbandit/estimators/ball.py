@@ -42,3 +42,15 @@ def project(theta: Array, M: Array, radius: float) -> Array:
     metric = M[outside]
     theta[outside] = minimise_quadratic(metric, (metric @ theta[outside][:, :, None])[..., 0], radius)
     return theta
+
+
+def newton_step(theta: Array, gradient: Array, hessian: Array, radius: float | None) -> Array:
+    """Minimiser (R, d), over |y| <= radius unless that is None, of the quadratic model at theta with this gradient and hessian."""
+    target = theta - np.linalg.solve(hessian, gradient[:, :, None])[..., 0]
+    if radius is None:
+        return target
+    outside = np.einsum("rd,rd->r", target, target) > radius**2
+    if outside.any():
+        H = hessian[outside]
+        target[outside] = minimise_quadratic(H, (H @ theta[outside][:, :, None])[..., 0] - gradient[outside], radius)
+    return target

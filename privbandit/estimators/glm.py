@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit.estimators.ball import minimise_quadratic
+from privbandit.estimators.ball import newton_step
 from privbandit.links import Link
 from privbandit.validate import array, instance, nonnegative, positive, positive_int
 
@@ -132,16 +132,6 @@ def _line_search(problem: _Problem, theta: Array, loss: Array, gradient: Array, 
 
 
 def _newton_target(gradient: Array, hessian: Array, theta: Array, radius: float | None) -> Array:
-    """Minimiser of the quadratic model at theta (over the ball)."""
-    d = theta.shape[1]
-    trace = np.trace(hessian, axis1=1, axis2=2)
-    jitter = 1e-13 * trace + 1e-300  # rank-deficient data without a penalty
-    hessian = hessian + jitter[:, None, None] * np.eye(d)
-    target = theta - np.linalg.solve(hessian, gradient[:, :, None])[..., 0]
-    if radius is None:
-        return target
-    outside = np.einsum("rd,rd->r", target, target) > radius**2
-    if outside.any():
-        H = hessian[outside]
-        target[outside] = minimise_quadratic(H, (H @ theta[outside][:, :, None])[..., 0] - gradient[outside], radius)
-    return target
+    """The Newton step, for hessians of rank-deficient data without a penalty too."""
+    jitter = 1e-13 * np.trace(hessian, axis1=1, axis2=2) + 1e-300
+    return newton_step(theta, gradient, hessian + jitter[:, None, None] * np.eye(theta.shape[1]), radius)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit.estimators.ball import minimise_quadratic
+from privbandit.estimators.ball import newton_step
 from privbandit.estimators.glm import fit_glm
 from privbandit.estimators.history import History
 from privbandit.estimators.ridge import add_outer
@@ -49,7 +49,7 @@ class RunningFit(NamedTuple):
         """The estimate from all rounds so far, for the replications that are `due` (R,); with `radius`, over the ball |theta| <= radius."""
         rows = np.arange(len(self.theta)) if due is None else np.flatnonzero(due)
         theta = self.theta.copy()
-        theta[rows] = _newton(self.anchor[rows], self.gradient[rows], self.hessian[rows], radius)
+        theta[rows] = newton_step(self.anchor[rows], self.gradient[rows], self.hessian[rows], radius)
         step = theta[rows] - self.anchor[rows]
         far = rows[np.einsum("rd,rd->r", step, step) > reach**2]
         if not far.size:
@@ -65,14 +65,3 @@ class RunningFit(NamedTuple):
     def update(self, link: Link, x: Array, r: Array, lambda_: float, *, radius: float | None = None, reach: float = 0.02) -> RunningFit:
         """`observe`, then `refresh` everywhere."""
         return self.observe(link, x, r).refresh(link, lambda_, radius=radius, reach=reach)
-
-
-def _newton(anchor: Array, gradient: Array, hessian: Array, radius: float | None) -> Array:
-    theta = anchor - np.linalg.solve(hessian, gradient[:, :, None])[..., 0]
-    if radius is None:
-        return theta
-    outside = np.einsum("rd,rd->r", theta, theta) > radius**2
-    if outside.any():
-        H = hessian[outside]
-        theta[outside] = minimise_quadratic(H, (H @ anchor[outside][:, :, None])[..., 0] - gradient[outside], radius)
-    return theta
