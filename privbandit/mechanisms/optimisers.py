@@ -128,7 +128,8 @@ class NoisyNewton:
     A user's leaf in one step is (mu'(z) x x^T, (r - mu(z) + mu'(z) z) x), z = <x, theta>: Hessian, and Hessian times theta minus gradient.
     The response has a smaller range than the residual, and the two are released in one piece at the joint sensitivity `JOINT_LEAF`.
 
-    Guarantee: mu-GDP in one user's row with mu = sqrt(D(1, tau) steps) / sigma, for rewards in the link's (bounded) range.
+    Guarantee: mu-GDP in one user's row with mu = sqrt(D(1, tau) steps) / sigma, for |x| <= 1 and rewards in the link's
+    (bounded) range: the caller shrinks and clips.
     """
 
     link: Link

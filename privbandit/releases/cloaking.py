@@ -17,6 +17,7 @@ from privbandit import validate
 from privbandit.accounting import gaussian_mu
 from privbandit.features.kernels import Kernel
 from privbandit.ledger import Entry, Gaussian, Ledger
+from privbandit.linalg import polar
 
 Array = NDArray[np.float64]
 UNIT = "the output of one training point (inputs are public)"
@@ -77,14 +78,15 @@ class Cloaking:
         """L (p, r) with noise covariance proportional to L L^T; r is the rank of C (noise outside its range would be wasted)."""
         if self.isotropic:
             return np.eye(len(self.x_star))
-        U, s, _ = np.linalg.svd(self.weights, full_matrices=False)
+        scale = np.abs(self.weights).max() or 1.0  # far from all outputs the weights are so small that their squares underflow
+        U, s, _ = np.linalg.svd(self.weights / scale, full_matrices=False)
         basis = U[:, s > s[0] * 1e-10]
-        return basis @ np.linalg.cholesky(d_optimal(basis.T @ self.weights))
+        return scale * (basis @ np.linalg.cholesky(d_optimal(basis.T @ (self.weights / scale))))
 
     @cached_property
     def event(self) -> Gaussian:
         whitened = np.linalg.lstsq(self.root, self.weights, rcond=None)[0]
-        Delta = self.change * float(np.max(np.linalg.norm(whitened, axis=0)))
+        Delta = self.change * float(polar(whitened.T)[1].max())
         return Gaussian(Delta, Delta / gaussian_mu(self.epsilon, self.delta))
 
     @property

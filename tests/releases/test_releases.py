@@ -1,5 +1,7 @@
 """Releases: the public posterior, Kusner et al., cloaking, reward-only local privacy."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -81,6 +83,19 @@ def test_cloaking_refuses_odd_outputs(y, message):
     release = Cloaking(SquaredExponential(0.3), np.array([[0.1], [0.7]]), np.array([[0.5]]), 0.1, 2.0, 1.0, 1e-5)
     with pytest.raises(ValueError, match="^y must have " + message):
         release.release(y, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("far", [5.0, 27.0, 28.0, 30.0])
+@pytest.mark.parametrize("isotropic", [True, False])
+def test_cloaking_far_from_all_outputs_still_costs_what_it_says(far, isotropic):
+    """Thirty lengthscales away weights are 1e-182 and their squares are 0: noise of that size is drawn all the same, none is saved."""
+    x = np.linspace(0, 1, 5)[:, None]
+    release = Cloaking(SquaredExponential(1.0), x, np.array([[far], [far + 0.01]]), 0.1, 1.0, 1.0, 1e-5, isotropic)
+    whitened = np.linalg.lstsq(release.root, release.weights, rcond=None)[0]
+    moved = [math.hypot(*column) for column in whitened.T]  # hypot rescales
+    assert release.event.sigma > 0 and max(moved) / release.event.sigma <= gaussian_mu(1.0, 1e-5) * (1 + 1e-6)
+    noise = release.release(np.zeros(5), np.random.default_rng(0))
+    assert np.all(noise != 0) and np.abs(noise).max() < 100 * np.abs(release.weights).max() / gaussian_mu(1.0, 1e-5)
 
 
 def test_cloaking_needs_less_noise_than_isotropic_and_function_noise():
