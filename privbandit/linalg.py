@@ -67,6 +67,12 @@ def quadratic(x: Array, M: Array) -> Array:
     return np.maximum(np.einsum("rd,rde,re->r", x, M, x), 0.0)
 
 
+def into_ball(v: Array, radius: float = 1.0) -> Array:
+    """Vectors v (..., d) scaled to norm at most `radius`; those inside are returned as they are, those whose squares overflow as 0."""
+    norm = np.linalg.norm(v, axis=-1, keepdims=True)
+    return v * (radius / np.maximum(norm, radius))
+
+
 def inverse_norm(x: Array, M: Array) -> Array:
     """|x|_{M^{-1}} for x (R, K, d) and positive definite M (R, d, d)."""
     return np.sqrt(quadratic(x, np.linalg.inv(M)))

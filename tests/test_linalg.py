@@ -128,3 +128,11 @@ def test_spectrum_has_every_power_and_holds_its_eigenvalues():
     assert held.min() >= 0.5 - 1e-12 and held.max() <= 2 + 1e-12
     singular = linalg.Spectrum.clipped(np.diag([1e20, 1e-20])[None], 1e-8)
     assert np.allclose(singular.power(-1)[0], np.diag([1e-20, 1e8]))
+
+
+def test_into_ball_keeps_what_is_inside_and_bounds_every_length():
+    v = np.array([[0.6, 0.0], [3.0, 4.0], [1e200, 1e200], [5e-324, 0.0], [0.0, 0.0]])
+    with np.errstate(over="ignore"):
+        got = linalg.into_ball(v)
+    np.testing.assert_array_equal(got, [[0.6, 0.0], [0.6000000000000001, 0.8], [0.0, 0.0], [5e-324, 0.0], [0.0, 0.0]])
+    assert np.linalg.norm(linalg.into_ball(np.random.default_rng(0).standard_normal((1000, 4)), 0.5), axis=1).max() <= 0.5 * (1 + 1e-15)

@@ -19,13 +19,13 @@ from privbandit import validate
 from privbandit.accounting import gaussian_mu
 from privbandit.estimators.history import History
 from privbandit.ledger import Account, Ledger
-from privbandit.linalg import floor_eigenvalues, outer, quadratic, smat, svec_size
+from privbandit.linalg import floor_eigenvalues, into_ball, outer, quadratic, smat, svec_size
 from privbandit.links import Link
 from privbandit.mechanisms import PrefixSums, SquareRoot
 from privbandit.mechanisms.optimisers import NoisyNewton
 from privbandit.policies.algorithm2_published import generalised_growth
 from privbandit.policies.base import Array, Policy, argmax
-from privbandit.policies.one_release import into_ball, joint_ledger
+from privbandit.policies.one_release import joint_ledger
 
 
 class Stream(NamedTuple):

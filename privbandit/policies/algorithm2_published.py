@@ -17,12 +17,12 @@ from privbandit import validate
 from privbandit.estimators.history import History
 from privbandit.formulas import algorithm2 as theory
 from privbandit.ledger import Guarantee, Ledger
-from privbandit.linalg import floor_eigenvalues, outer, quadratic, smat, svec_size
+from privbandit.linalg import floor_eigenvalues, into_ball, outer, quadratic, smat, svec_size
 from privbandit.links import Link
 from privbandit.mechanisms import TreeMechanism
 from privbandit.mechanisms.published_descent import CodeDescent, Fit, PrintedDescent, Region, per_call
 from privbandit.policies.base import Array, Policy, argmax
-from privbandit.policies.one_release import UNIT, into_ball
+from privbandit.policies.one_release import UNIT
 
 
 class State(NamedTuple):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from privbandit import validate
 from privbandit.design import draw, g_optimal
 from privbandit.formulas.shuffle import FIRST_BATCH
+from privbandit.linalg import into_ball
 from privbandit.links import Link
 from privbandit.policies.base import Array, Policy
 
@@ -143,8 +144,8 @@ class BatchedElimination(Policy):
 
     def probabilities(self, state: BatchState, contexts: Array) -> Array:
         """The arm probabilities (R, K) of one user, computed on the user's own device from what was released."""
+        arms = contexts = into_ball(contexts)
         alive = survivors(state.models, contexts)
-        arms = contexts
         if state.batch:
             arms = contexts * np.sqrt(self.scales(state.models, contexts))[..., None]
         return self.design(arms, alive, self.design_ridge(state.batch))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from privbandit import validate
 from privbandit.accounting import gaussian_mu
 from privbandit.ledger import Entry, Gaussian, Ledger
+from privbandit.linalg import into_ball
 from privbandit.links import Link
 from privbandit.policies.base import Array, Policy, argmax
 
@@ -82,11 +83,10 @@ class LDPGLM(Policy):
     def update(self, state: GradientState, x: Array, reward: Array, noise: np.random.Generator) -> GradientState:
         t = state.step + 1
         theta = state.theta - self.eta / t * self.report.release(self.gradient(state.theta, x, reward), noise)
-        length = np.linalg.norm(theta, axis=1, keepdims=True)
-        return GradientState(t, theta * (self.S / np.maximum(length, self.S)))
+        return GradientState(t, into_ball(theta, self.S))
 
     def gradient(self, theta: Array, x: Array, reward: Array) -> Array:
         """(R, d), of length at most L whatever x and reward are."""
-        x = x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
+        x = into_ball(x)
         residual = self.link.mu(np.einsum("rd,rd->r", x, theta)) - np.clip(reward, *self.link.reward_range(self.S))
         return residual[:, None] * x

@@ -13,10 +13,11 @@ from privbandit.formulas import self_weighted as theory
 from privbandit.formulas.glm import JOINT_LEAF, TAU
 from privbandit.formulas.two_block import Problem
 from privbandit.ledger import Ledger
+from privbandit.linalg import into_ball
 from privbandit.links import Linear
 from privbandit.mechanisms import PrefixSums, SquareRoot
 from privbandit.policies.base import Array, Policy, argmax
-from privbandit.policies.one_release import into_ball, joint_ledger
+from privbandit.policies.one_release import joint_ledger
 from privbandit.policies.self_weighted import Epoch, WeightedLeastSquares, scaled_weighted
 from privbandit.policies.two_block import Scale, calibrated, check_parameters
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privbandit import validate
 from privbandit.formulas.linear import RADIUS
-from privbandit.linalg import outer, smat, svec_size
+from privbandit.linalg import into_ball, outer, smat, svec_size
 from privbandit.policies.base import Array, Policy, argmax
 from privbandit.spectra import NO_NOISE, NoiseBounds
 
@@ -78,7 +78,7 @@ class LinUCB(Policy):
         return self._estimate(self._open(R, noise), np.zeros((R, self.size)))
 
     def act(self, state: LinearState, contexts: Array, rng: np.random.Generator) -> tuple[LinearState, NDArray[np.intp]]:
-        x = shrink(contexts)
+        x = into_ball(contexts)
         mean = (x @ state.theta[:, :, None])[..., 0]
         return state, argmax(mean + self.width(state)[:, None] * self.norm(state, x))
 
@@ -88,7 +88,7 @@ class LinUCB(Policy):
 
     def leaf(self, x: Array, reward: Array) -> Array:
         """(svec(x x') of each block, weight y x), (R, size): all that is ever learnt from a round."""
-        x, y = shrink(x), np.clip(reward - self.centre, -self.Y, self.Y)
+        x, y = into_ball(x), np.clip(reward - self.centre, -self.Y, self.Y)
         gram = outer(x.reshape(len(x), self.blocks, -1)).reshape(len(x), -1)
         return np.concatenate([gram, (self.weight * y)[:, None] * x], axis=1)
 
@@ -133,8 +133,3 @@ class LinUCB(Policy):
     def _add(self, memory: Any, leaf: Array, noise: np.random.Generator) -> tuple[Any, Array]:
         total = memory + leaf
         return total, total
-
-
-def shrink(x: Array) -> Array:
-    """x (..., d) moved into the unit ball; vectors inside it are returned as they are."""
-    return x / np.maximum(1.0, np.linalg.norm(x, axis=-1, keepdims=True))

@@ -20,7 +20,7 @@ from privbandit import validate
 from privbandit.accounting import gaussian_mu
 from privbandit.formulas.glm import JOINT_LEAF, TAU
 from privbandit.ledger import Ledger
-from privbandit.linalg import floor_eigenvalues, outer, quadratic, smat, svec_size
+from privbandit.linalg import floor_eigenvalues, into_ball, outer, quadratic, smat, svec_size
 from privbandit.links import Link, Logistic, Probit
 from privbandit.mechanisms import PrefixSums, SquareRoot
 from privbandit.policies.base import Array, Policy, argmax
@@ -31,12 +31,6 @@ UNIT = "one round's user (context set and reward function)"
 def joint_ledger(epsilon: float, entries: tuple) -> Ledger:
     """The ledger of a jointly private policy; without noise it promises nothing."""
     return Ledger.nonprivate() if math.isinf(epsilon) else Ledger(UNIT, "joint", entries)
-
-
-def into_ball(v: Array, radius: float) -> Array:
-    """Rows of v (..., d) scaled to Euclidean norm at most `radius`."""
-    norm = np.linalg.norm(v, axis=-1, keepdims=True)
-    return v * (radius / np.maximum(norm, radius))
 
 
 class Linearisation(ABC):

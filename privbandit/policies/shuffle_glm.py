@@ -14,9 +14,9 @@ from privbandit.estimators.glm import fit_glm
 from privbandit.estimators.history import History
 from privbandit.formulas.shuffle import GAMMA, NORM_BOUND, PUBLISHED_NU
 from privbandit.ledger import Ledger
-from privbandit.linalg import floor_eigenvalues, outer, smat, svec_size
+from privbandit.linalg import floor_eigenvalues, into_ball, outer, smat, svec_size
 from privbandit.mechanisms.shuffle.certificate import target
-from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent, clip, published_rounds
+from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent, published_rounds
 from privbandit.mechanisms.shuffle.sums import PlainSum, VectorSum, matrix_sum
 from privbandit.policies.base import Array
 from privbandit.policies.batched import BatchedElimination, BatchState, Models
@@ -158,7 +158,7 @@ class ShuffleGLM(BatchedElimination):
         return History.empty(R, self.d)
 
     def gather(self, state: BatchState, x: Array, reward: Array, noise: np.random.Generator) -> History:
-        return state.gathered.append(clip(x, 1.0), np.clip(reward, *self.link.reward_range(self.S)))
+        return state.gathered.append(into_ball(x, 1.0), np.clip(reward, *self.link.reward_range(self.S)))
 
     def close(self, state: BatchState, noise: np.random.Generator) -> tuple[Models, History]:
         x, r, protocol = state.gathered.x, state.gathered.r, self.protocols[state.batch]

@@ -20,11 +20,11 @@ from privbandit.accounting import gaussian_mu
 from privbandit.formulas import two_block as theory
 from privbandit.formulas.glm import JOINT_LEAF, TAU
 from privbandit.ledger import Ledger
-from privbandit.linalg import Spectrum, outer, quadratic, smat, svec_size
+from privbandit.linalg import Spectrum, into_ball, outer, quadratic, smat, svec_size
 from privbandit.links import Link
 from privbandit.mechanisms import PrefixSums, SquareRoot
 from privbandit.policies.base import Array, Policy, argmax
-from privbandit.policies.one_release import into_ball, joint_ledger
+from privbandit.policies.one_release import joint_ledger
 
 
 class Scale(NamedTuple):

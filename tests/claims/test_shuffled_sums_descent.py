@@ -10,7 +10,8 @@ import sympy as sp
 from scipy.stats import chi2
 
 from privbandit.formulas.shuffle import PGD_EXCESS, PGD_MEAN_EXCESS, PGD_STEP, PGD_STEP_EPSILON
-from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent, clip
+from privbandit.linalg import into_ball
+from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent
 from privbandit.mechanisms.shuffle.sums import VectorSum
 
 from .altered import formula
@@ -27,7 +28,7 @@ class ExplicitRidge(ShuffleGradientDescent):
         for _ in range(self.rounds):
             total += theta
             g = self.gradients.sum(gradient(theta), noise)
-            theta = clip(theta - self.eta * (g + self.ridge * theta), self.S)
+            theta = into_ball(theta - self.eta * (g + self.ridge * theta), self.S)
         return total / self.rounds
 
 
@@ -76,7 +77,7 @@ def check_regret(kind):
         np.testing.assert_allclose(result, theta.mean(axis=0), atol=1e-6)
         assert np.all(np.linalg.norm(theta, axis=2) <= S + 1e-6)
         bound = optimiser.eta / 2 * np.sum(g**2, axis=(0, 2))
-        for u in S * clip(rng.standard_normal((30, R, 3)), 1.0):
+        for u in S * into_ball(rng.standard_normal((30, R, 3)), 1.0):
             left = np.sum(g * (theta - u), axis=(0, 2)) + ridge / 2 * np.sum(np.sum(theta**2, axis=2) - np.sum(u**2, axis=1), axis=0)
             assert np.all(left <= np.sum(u**2, axis=1) / (2 * optimiser.eta) + bound + 1e-5 * (1 + ridge))
 
@@ -153,7 +154,7 @@ class NotClipped(ShuffleGradientDescent):
         theta, total = np.zeros((R, self.gradients.size)), 0.0
         for _ in range(self.rounds):
             total = total + theta
-            theta = clip((theta - eta * gradient(theta).sum(axis=1)) / (1 + eta * self.ridge), self.S)
+            theta = into_ball((theta - eta * gradient(theta).sum(axis=1)) / (1 + eta * self.ridge), self.S)
         return total / self.rounds
 
 

@@ -13,9 +13,8 @@ from scipy.stats import binom
 
 from privbandit.accounting import compose_mu, gaussian_delta
 from privbandit.ledger import Entry, Ledger
-from privbandit.linalg import outer
+from privbandit.linalg import into_ball, outer
 from privbandit.mechanisms.shuffle.certificate import BinomialNoise, inflation
-from privbandit.mechanisms.shuffle.gradient_descent import clip
 from privbandit.mechanisms.shuffle.hockey_stick import binomial_shift, binomial_shift_vector
 from privbandit.mechanisms.shuffle.sums import VectorSum, symmetric_range
 
@@ -190,7 +189,7 @@ def unscaled_range(d, W=1.0):
 def check_symmetric(ranges):
     rng, W = np.random.default_rng(6), 0.25
     low, high, Delta = ranges(3, W)
-    x, y = (clip(v, 1.0) for v in rng.standard_normal((2, 20_000, 3)))
+    x, y = (into_ball(v, 1.0) for v in rng.standard_normal((2, 20_000, 3)))
     u, v = W * rng.random((20_000, 1)) * outer(x), W * outer(y)
     assert np.all((u >= low - 1e-12) & (u <= high + 1e-12) & (v >= low - 1e-12) & (v <= high + 1e-12))
     assert np.linalg.norm(u - v, axis=1).max() <= Delta + 1e-12

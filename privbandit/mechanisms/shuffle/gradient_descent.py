@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privbandit import validate
 from privbandit.formulas.shuffle import PGD_EXCESS, PGD_MEAN_EXCESS, PGD_ROUNDS, PGD_STEP, PGD_STEP_EPSILON
 from privbandit.ledger import ApproximateDP, Entry, Ledger
+from privbandit.linalg import into_ball
 from privbandit.mechanisms.shuffle.sums import VectorSum
 
 Array = NDArray[np.float64]
@@ -114,15 +115,9 @@ class ShuffleGradientDescent:
         total = np.zeros_like(theta)
         for _ in range(self.rounds):
             total += theta
-            g = self.gradients.sum(clip(gradient(theta), self.L), noise)
-            theta = clip((theta - self.eta * g) / (1 + self.eta * self.ridge), self.S)
+            g = self.gradients.sum(into_ball(gradient(theta), self.L), noise)
+            theta = into_ball((theta - self.eta * g) / (1 + self.eta * self.ridge), self.S)
         return total / self.rounds
-
-
-def clip(x: Array, radius: float) -> Array:
-    """x (..., d) scaled down to L2 norm at most `radius`."""
-    norm = np.linalg.norm(x, axis=-1, keepdims=True)
-    return np.where(norm > radius, x * (radius / np.maximum(norm, radius)), x)
 
 
 def published_rounds(users: int, d: int, epsilon: float, delta: float, most: int = 1000) -> int:

@@ -5,14 +5,15 @@ import pytest
 
 from privbandit.estimators.glm import fit_glm
 from privbandit.links import Logistic
-from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent, clip, published_rounds
+from privbandit.linalg import into_ball
+from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent, published_rounds
 
 LINK = Logistic()
 
 
 def data(R, n, d, seed):
     rng = np.random.default_rng(seed)
-    x = clip(rng.standard_normal((R, n, d)), 1.0)
+    x = into_ball(rng.standard_normal((R, n, d)), 1.0)
     r = (rng.random((R, n)) < LINK.mu(2 * x[..., 0])).astype(float)
     return x, r
 
