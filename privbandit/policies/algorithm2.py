@@ -24,7 +24,7 @@ from privbandit.links import Link
 from privbandit.mechanisms import PrefixSums, SquareRoot
 from privbandit.mechanisms.optimisers import NoisyNewton
 from privbandit.policies.algorithm2_published import generalised_growth
-from privbandit.policies.base import Array, Policy, argmax
+from privbandit.policies.base import Array, Policy, argmax, settled
 from privbandit.policies.one_release import joint_ledger
 
 
@@ -160,7 +160,7 @@ class RepairedAlgorithm2(Policy):
         survives = centre + width >= (centre - width).max(axis=1, keepdims=True)
         bonus = self.beta * np.sqrt(quadratic(contexts, np.linalg.inv(exploit.reference)))
         index = np.where(survives, np.einsum("rkd,rd->rk", contexts, exploit.theta) + bonus, -np.inf)
-        return state._replace(exploring=exploring), argmax(np.where(exploring[:, None], uncertainty, index))
+        return state._replace(exploring=exploring), argmax(settled(np.where(exploring[:, None], uncertainty, index)))
 
     def update(self, state: State, x: Array, reward: Array, noise: np.random.Generator) -> State:
         x, reward, first = into_ball(x, 1.0), np.clip(reward, 0.0, 1.0), state.exploring

@@ -100,10 +100,10 @@ def argmax(index: Array) -> NDArray[np.intp]:
 
 
 def settled(index: Array) -> Array:
-    """Each row of index (R, K) in units of its largest size, to ten digits, for `argmax`.
+    """Each row of index (R, K) in units of its largest finite size, to ten digits, for `argmax`; -inf stays.
 
-    Where arms tie in theory, as all points of a kernel do before the first observation, the last digit of the index would decide, and
-    it differs between processors.
+    Where arms tie in theory, as all points of a kernel do before the first observation, the last digit of the index would decide. It
+    differs between processors, and in a private policy it can depend on what the noise hides.
     """
-    size = np.abs(index).max(axis=1, keepdims=True)
+    size = np.abs(np.where(np.isfinite(index), index, 0.0)).max(axis=1, keepdims=True)
     return np.round(index / np.where(size > 0, size, 1.0), 10)

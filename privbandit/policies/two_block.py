@@ -23,7 +23,7 @@ from privbandit.ledger import Ledger
 from privbandit.linalg import Spectrum, into_ball, outer, quadratic, smat, svec_size
 from privbandit.links import Link
 from privbandit.mechanisms import PrefixSums, SquareRoot
-from privbandit.policies.base import Array, Policy, argmax
+from privbandit.policies.base import Array, Policy, argmax, settled
 from privbandit.policies.one_release import joint_ledger
 
 
@@ -229,7 +229,7 @@ class TwoBlock(Policy):
         width = self.explore_constants.gamma * np.sqrt(quadratic(contexts, state.explore.inverse))
         exploring = width.max(axis=1) > self.constants.Delta
         upper = np.minimum(np.einsum("rkd,rd->rk", contexts, state.explore.theta) + width, self.block.upper(state.exploit, contexts))
-        return state._replace(exploring=exploring), argmax(np.where(exploring[:, None], width, upper))
+        return state._replace(exploring=exploring), argmax(settled(np.where(exploring[:, None], width, upper)))
 
     def update(self, state: State, x: Array, reward: Array, noise: np.random.Generator) -> State:
         x, reward, first = into_ball(x, 1.0), np.clip(reward, 0.0, 1.0), state.exploring[:, None]

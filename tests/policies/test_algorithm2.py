@@ -32,13 +32,13 @@ def policy(**changes) -> RepairedAlgorithm2:
 def pairs(T: int, R: int, seed: int = 0) -> Neighbours:
     """One user in each of R inputs replaced: arms of length .4 (rarely explored) or 1 (explored), two arms a round.
 
-    The second is a little shorter: a floored matrix may be a multiple of I, where arms of one length tie and rounding would decide.
+    Arms of one length tie where a floored matrix is a multiple of I: rounding, which the noise does not hide, must not decide.
     """
     rng = np.random.default_rng(seed)
 
     def arms(*shape):
         x = rng.standard_normal((*shape, 2, 2))
-        return x / np.linalg.norm(x, axis=-1, keepdims=True) * rng.choice([0.4, 1.0], size=(*shape, 1, 1)) * [[1.0], [0.97]]
+        return x / np.linalg.norm(x, axis=-1, keepdims=True) * rng.choice([0.4, 1.0], size=(*shape, 1, 1))
 
     users = Users(arms(T, R), rng.integers(0, 2, (T, R, 2)).astype(float))
     at = rng.integers(0, T, R)

@@ -84,6 +84,6 @@ def test_bad_input():
 
 
 def test_arms_that_tie_up_to_rounding_go_to_the_first():
-    index = np.array([[0.3, 0.1 + 0.2, 0.3 - 1e-13], [-2e8, -1e8, -1e8 * (1 - 1e-14)], [0.0, 0.0, 0.0], [1.0, 1.0 + 1e-8, 0.0]])
+    index = np.array([[0.3, 0.1 + 0.2, 0.3 - 1e-13], [-2e8, -1e8, -1e8 * (1 - 1e-14)], [0.0, 0.0, 0.0], [1.0, 1.0 + 1e-8, -np.inf]])
     assert np.argmax(index, axis=1).tolist() == [1, 2, 0, 1]  # rounding decides the first two
     assert argmax(settled(index)).tolist() == [0, 1, 0, 1]
