@@ -151,7 +151,7 @@ class HalfGain(Width):
 )
 def check_width(case):
     """Deterministic part: the worst case allowed by the events, at a random point, at the top eigenvector and at a played point, is below
-    beta |phi|, and above 0.95 of it somewhere. The package's log-determinant is above the true one on every good event.
+    beta |phi|, and above 0.95 of it somewhere. The package's log-determinant for T users (t = T + 1) is above the true one at the least V of the good event.
     Statistical part: 40 functions, T = 128, epsilon = 10, seed 5; at most 10% of the runs with a miss (the true rate is near 0)."""
     width, kind = case
     B, kappa, r, zeta, reached = 1.2, 2.0, 0.5, 0.05, 0.0
@@ -171,10 +171,10 @@ def check_width(case):
     for strong, T in ((1.0, 64), (100.0, 500)):
         phi = features_for_horizon(SE, T)
         c = calibrate(phi, T, strong, 1e-5)
-        F, s = phi(rng.random((T - 1, 1))), c.spectrum
+        F, s = phi(rng.random((T, 1))), c.spectrum
         truth = np.linalg.slogdet(np.eye(phi.m) + F.T @ F / s.lambda_min)[1]
         V = np.linalg.slogdet(F.T @ F + s.lambda_min * np.eye(phi.m))[1]
-        assert kind(c, r, zeta).log_det(np.array([V]), T - 1, s.lambda_min)[0] >= truth - 1e-9
+        assert kind(c, r, zeta).log_det(np.array([V]), T, s.lambda_min)[0] >= truth - 1e-9
     policy = joint_gp_ucb(features_for_horizon(SE, 128), 128, 10.0, 1e-5)
     world = GaussianProcessBandit(SE, unit_grid(50), K=10)
     run = play(policy, world, world.functions(40, np.random.default_rng(5)), 128, seed=5, ratio=1.1)

@@ -92,7 +92,7 @@ def check_chain(subject):
     assert len(again) == 4
     for run in again:
         regret = run.record(12, 1)["regret"][:, 0]
-        assert np.isclose(regret, wide(data, run.setting, run.name, "regret")[2**10], rtol=1e-5).sum() >= 10
+        assert np.isclose(regret, wide(data, run.setting, run.name, "regret")[2**10], rtol=1e-6).sum() >= 10
 
 
 test_stored_chain = check_chain
