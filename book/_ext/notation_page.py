@@ -34,7 +34,7 @@ def markdown(symbols: list[dict[str, str]]) -> list[str]:
 
 
 def row(symbol: dict[str, str]) -> str:
-    code = ", ".join(name if "$" in name else f"`{name.strip()}`" for name in symbol["code"].split(", "))
+    code = ", ".join(name if "$" in name else f"`{name.strip()}`" for name in symbol["code"].split(", ") if name)
     return f"| ${symbol['symbol']}$ | {code} | {symbol['meaning']} |"
 
 
