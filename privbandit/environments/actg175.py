@@ -1,7 +1,7 @@
-"""ACTG 175: 2,139 adults with HIV, randomised with equal probability to one of four treatments (Hammer et al. 1996).
+"""ACTG 175: adults with HIV, randomised with equal probability to one of four treatments (Hammer et al. 1996).
 
-The table ships with the lifelines package. All constants below are fixed from the trial's protocol and general knowledge, not from
-the data, so using them costs no privacy.
+The table ships with the lifelines package and has 2,139 patients. All constants below are fixed from the trial's protocol and general
+knowledge, not from the data, so using them costs no privacy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROPENSITY = 0.25  # randomised with equal probability
 # covariate: (column, centre, half-range); (value - centre) / half-range is clipped to [-1, 1]
 COVARIATES = {
     "history": ("str2", 0.5, 0.5),  # treated with antiretrovirals before: yes / no
-    "cd4": ("cd40", 350.0, 150.0),  # CD4 cells per mm^3; entry was 200 to 500
+    "cd4": ("cd40", 350.0, 150.0),  # CD4 cells per mm^3; entry was 200 to 500, which the table exceeds on both sides
     "symptoms": ("symptom", 0.5, 0.5),  # symptomatic infection: yes / no
     "age": ("age", 40.0, 28.0),  # years; 12 was the least age at entry
     "karnofsky": ("karnof", 85.0, 15.0),  # performance score, 70 to 100

@@ -34,13 +34,24 @@ class ErrorQuartered(PrivateUCB):
         "index ignores the noise": (NoiseIgnored, UCB_REGRET),
         "index allows an eighth of it": (ErrorQuartered, UCB_REGRET),
         "an eighth of the bound": (PrivateUCB, times(UCB_REGRET, sp.Rational(1, 8))),
+        "6E dropped": (PrivateUCB, lambda T, gap, error: UCB_REGRET(T=T, gap=gap, error=0 * error)),
+        "5E for 6E": (PrivateUCB, lambda T, gap, error: UCB_REGRET(T=T, gap=gap, error=5 / 6 * error)),
+        "7 ln T for 8 ln T": (PrivateUCB, lambda T, gap, error: UCB_REGRET(T=T, gap=gap, error=error) - np.log(T) / gap),
+        "3 gap for 4 gap": (PrivateUCB, lambda T, gap, error: UCB_REGRET(T=T, gap=gap, error=error) - gap),
     },
 )
 def check_ucb(case):
-    """Optimism: n = 400 runs of 200 rounds, seed 1, epsilon = 0.5; rounds from 20 on. The theorem allows sum 2 t^-3 + 6 t^-4 < .0035, 1.4 runs;
-    limit 10, exceeded with probability below 1e-5. The mutants fail in more than 50 runs. Regret: 50 runs without noise, 5 standard errors below the bound."""
+    """Plays, without sampling: the largest M with gap M <= sqrt(8 L M) + 3 E, and the rounds outside the good event, against the formula.
+    Optimism: n = 400 runs of 200 rounds, seed 1, epsilon = 0.5; rounds from 20 on. The theorem allows sum 2 t^-3 + 6 t^-4 < .0035, 1.4 runs;
+    limit 10, exceeded with probability below 1e-5; the mutants fail in more than 50 runs. Regret: 40 private runs of 4,000 rounds, seed 3,
+    epsilon = 1, 5 standard errors below the bound with the noise that was drawn; it is above the bound without 6E."""
     kind, formula = case
     rng, noise = map(np.random.default_rng, (1, 2))
+    L, E, gap = rng.uniform(0.1, 10, 4000), 10 ** rng.uniform(-3, 2, 4000), rng.uniform(0.01, 1, 4000)
+    largest = ((np.sqrt(8 * L) + np.sqrt(8 * L + 12 * gap * E)) / (2 * gap)) ** 2
+    assert np.all(gap * largest <= (formula(T=np.exp(L), gap=gap, error=E) - 4 * gap) * (1 + 1e-9))
+    t = np.arange(2.0, 1e5)
+    assert 1 + 2 + np.sum(2 * t**-3 + 6 * t**-4) <= formula(T=1.0, gap=1.0, error=0.0)
     R, T, mean = 400, 200, 0.6
     policy, arms = kind.calibrated(0.5, 1e-6, K=2, horizon=T), BernoulliBandit((mean, 0.3))
     state, failed = policy.init(R, noise), np.zeros(R, dtype=bool)
@@ -52,11 +63,10 @@ def check_ucb(case):
         reward = arms.step(R, contexts, action, rng).reward
         state = policy.update(state, contexts[np.arange(R), action], reward, noise)
     assert failed.sum() <= 10
-    L, E, gap = rng.uniform(0.1, 10, 2000), rng.exponential(30, 2000), rng.uniform(0.01, 1, 2000)
-    largest = ((np.sqrt(8 * L) + np.sqrt(8 * L + 12 * gap * E)) / (2 * gap)) ** 2  # gap M = sqrt(8 L M) + 3 E
-    assert np.all(largest <= (8 * L / gap**2 + 6 * E / gap) * (1 + 1e-12))
-    final = simulate(UCB(2), BernoulliBandit((0.8, 0.4)), horizon=2000, replications=50, seed=3).final
-    assert final.mean() + 5 * final.std() / 50**0.5 < formula(T=2000.0, gap=0.4, error=0.0)
+    policy, T = kind.calibrated(1.0, 1e-6, K=4, horizon=4000), 4000.0
+    final = simulate(policy, BernoulliBandit((0.8, 0.4, 0.4, 0.4)), horizon=4000, replications=40, seed=3, rounds=[4000]).final
+    bound = 3 * formula(T=T, gap=0.4, error=policy.mechanism.max_std * np.sqrt(8 * np.log(T)))
+    assert 3 * formula(T=T, gap=0.4, error=0.0) < final.mean() < bound - 5 * final.std() / 40**0.5
 
 
 test_ucb = check_ucb

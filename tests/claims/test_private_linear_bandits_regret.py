@@ -162,19 +162,24 @@ def swapped():
     return table.replace({"policy": names}), curves
 
 
+def budgets_exchanged():
+    table, curves = stored()
+    return table.replace({"epsilon": {1.0: 10.0, 10.0: 1.0}}), curves
+
+
 def moved():
     table, curves = stored()
     return table, curves.assign(mean=curves["mean"] * 1.01)
 
 
-@claim("linear-experiment", subject=stored, mutants={"tree and square root exchanged": swapped, "curves off by one percent": moved})
+@claim("linear-experiment", subject=stored, mutants={"tree and square root exchanged": swapped, "budgets exchanged": budgets_exchanged, "curves off by one percent": moved})
 def check_study(read):
     """50 replications, seed 1. Orders hold with disjoint 95% intervals; LinUCB is played again for 250 rounds and must agree to rounding."""
     table, curves = read()
     rows = table.dropna(subset=["epsilon"]).set_index(["policy", "epsilon"])
-    for epsilon in (1.0, 4.0, 10.0):
+    for epsilon, share in ((1.0, 0.547), (4.0, 0.355), (10.0, 0.284)):
         small, root, tree, old = (rows.loc[(f"private LinUCB, {n}", epsilon)] for n in ("small width", "square root", "tree", "published constants"))
-        assert small["mean"] < 0.6 * root["mean"]
+        assert small["mean"] / root["mean"] == pytest.approx(share, abs=0.0006)
         assert small["ci_high"] < root["ci_low"] and root["ci_high"] < tree["ci_low"] and tree["ci_high"] < old["ci_low"]
     curve = curves[curves["policy"] == "LinUCB"].set_index("round")["mean"]
     at, world = [int(t) for t in curve.index if t <= 250], LinearBandit(K=10, d=5)
