@@ -71,8 +71,10 @@ def relative(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores(table: pd.DataFrame) -> pd.Series:
-    """What the rule compares: the mean ratio by (method, value)."""
-    return relative(table).groupby(["method", "value"], sort=False)["ratio"].mean()
+    """What the rule compares: the mean ratio by (method, value), of a private method over its private runs only."""
+    rows = relative(table)
+    private = rows.groupby("method")["epsilon"].transform("count") > 0
+    return rows[rows.epsilon.notna() | ~private].groupby(["method", "value"], sort=False)["ratio"].mean()
 
 
 def chosen(table: pd.DataFrame) -> dict[str, float]:

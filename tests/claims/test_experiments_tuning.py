@@ -66,7 +66,7 @@ test_tuning = check_tuning
 
 @claim("tuning-flat", subject=scores, mutants={"best cell": lambda t: relative(t).groupby(["method", "value"])["ratio"].min()})
 def check_flat(scores):
-    """n = 25 runs in nine or twelve cells a value, common random numbers, seed 11: a statement about these scores."""
+    """n = 25 runs in nine cells a value (three settings, three budgets), common random numbers, seed 11: a statement about these scores."""
     score = scores(study())
     for method, default, limit in (("OneRelease", OneRelease.bonus, 1.04), ("Algorithm 2 (repaired)", RepairedAlgorithm2.beta, 1.02)):
         small = [score[method, bonus] for bonus in BONUSES if bonus <= 1]

@@ -58,7 +58,8 @@ def table(*rows):
 
 
 def test_the_rule():
-    """Ratios to uniform, not regrets: width 0.1 loses more in the setting where everything is large, and is chosen all the same."""
+    """Ratios to uniform, not regrets: width 0.1 loses more in the setting where everything is large, and is chosen all the same.
+    A private method's run without noise does not count."""
     found = table(
         ("small", "uniform", None, 10.0),
         ("large", "uniform", None, 1000.0),
@@ -70,8 +71,9 @@ def test_the_rule():
         ("small", "B (new), bonus 3", 8.0, 1.0),
         ("small", "B (new), bonus 0.3", 1.0, 4.0),
         ("small", "B (new), bonus 0.3", 8.0, 2.0),
+        ("small", "B (new), bonus 0.3", None, 9.0),
     )
-    assert relative(found).ratio.round(9).tolist() == [0.8, 0.1, 0.2, 0.2, 0.5, 0.1, 0.4, 0.2]
+    assert relative(found).ratio.round(9).tolist() == [0.8, 0.1, 0.2, 0.2, 0.5, 0.1, 0.4, 0.2, 0.9]
     assert scores(found).round(9).to_dict() == {("A", 1.0): 0.45, ("A", 0.1): 0.2, ("B (new)", 3.0): 0.3, ("B (new)", 0.3): 0.3}
     assert chosen(found) == {"A": 0.1, "B (new)": 3.0}  # of equal scores the first value of the grid
 
