@@ -7,6 +7,7 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import sympy as sp
 from scipy.stats import binom
 
@@ -17,7 +18,7 @@ from privbandit.kappa import kappa_hat
 from privbandit.links import Logistic, Probit
 from privbandit.policies.b_glincb import BGLinCB
 from privbandit.policies.base import choose
-from privbandit.policies.batched import Models, growth, survivors, useful_from
+from privbandit.policies.batched import Models, growth, schedule, survivors, useful_from
 from privbandit.policies.shuffle_glm import ShuffleGLM
 from privbandit.policies.shuffle_one_sum import ShuffleOneSum
 from privbandit.simulate import simulate
@@ -140,33 +141,81 @@ test_half = check_half
 
 
 names = {s.name: s for s in ROUND_REGRET.symbols}
-CURVED = names["crude"] * (sp.exp(names["M"] * names["S"]) - 1)
-FLAT = 4 * names["gamma"] * sp.sqrt(names["slope"]) * names["scaled"]
+FLAT = ROUND_REGRET.expression.subs(names["crude"], 0)
+GROWTH = sp.simplify(ROUND_REGRET.expression / FLAT) - 1  # the term with the curvature
+EXPONENT = {names["M"]: names["M"] * sp.Rational(3, 5)}  # 3 M S for 5 M S
+
+
+def played(policy, models, X, theta):
+    """What the lemma speaks of, on instances (R, K, d): survivors, gaps, regrets, crude widths, scaled norms, slope at the best arm."""
+    z = np.einsum("rkd,rd->rk", X, theta)
+    alive, (_, half), best = survivors(models, X), models.bounds(X), z.max(axis=1)
+    scaled = half[:, 1] / models.width[1] * np.sqrt(policy.scales(models, X))
+    regret = policy.link.mu(best)[:, None] - policy.link.mu(z)
+    return SimpleNamespace(
+        alive=alive,
+        gap=best[:, None] - z,
+        regret=regret,
+        beta=np.exp(policy.self_concordance * np.minimum(2 * policy.S, half[:, 0])),
+        crude=(half[:, 0] * alive).max(axis=1),
+        scaled=(scaled * alive).max(axis=1),
+        slope=policy.link.dmu(best),
+    )
+
+
+def limit_of(bound, policy, models, p):
+    values = {"gamma": float(models.width[1]), "slope": p.slope, "scaled": p.scaled, "crude": p.crude}
+    return np.asarray(bound(M=policy.self_concordance, S=policy.S, **values))
+
+
+def narrow(w):
+    """One dimension, arms 1 and -1, both models off by their whole half-width w: the worse arm only just survives, with a gap of 4 w."""
+    theta = np.full((1, 1), 2 * w * (1 - 1e-9))
+    return Models(np.full((1, 2, 1), w), np.ones((1, 2, 1, 1)), np.array([w, w])), np.array([[[1.0], [-1.0]]]), theta
+
+
+class HalfWeights(BGLinCB):
+    def scales(self, models, contexts):
+        return super().scales(models, contexts) / 2
 
 
 @claim(
     "round-regret",
     subject=(ROUND_REGRET, BGLinCB),
     mutants={
-        "a thousandth": (formula(ROUND_REGRET, ROUND_REGRET.expression / 1000), BGLinCB),
-        "hardly any curvature, a fiftieth": (formula(ROUND_REGRET, FLAT / 50 * (1 + 1e-6 * CURVED)), BGLinCB),
+        "2 for 4": (formula(ROUND_REGRET, ROUND_REGRET.expression / 2), BGLinCB),
+        "3.9 for 4": (formula(ROUND_REGRET, ROUND_REGRET.expression * 0.975), BGLinCB),
+        "5 for 4": (formula(ROUND_REGRET, ROUND_REGRET.expression * 1.25), BGLinCB),
+        "6/5 for 7/5": (formula(ROUND_REGRET, FLAT * (1 + GROWTH * sp.Rational(6, 7))), BGLinCB),
+        "a fiftieth of the curvature": (formula(ROUND_REGRET, FLAT * (1 + GROWTH / 50)), BGLinCB),
+        "3 M S for 5 M S": (formula(ROUND_REGRET, ROUND_REGRET.expression.subs(EXPONENT)), BGLinCB),
+        "half the weights": (ROUND_REGRET, HalfWeights),
     },
 )
 def check_round(pair):
-    """Every surviving arm of random instances on the good event; the second model plays the part of batch k - 1."""
+    """Every surviving arm of random instances on the good event (the second model plays the part of batch k - 1), step by step; the factor 4
+    on an instance that attains it as the width goes to 0; the bracket against the exponential that it bounds, which it meets at 7 w = 5 S."""
     bound, kind = pair
     for link, seed in ((Logistic(), 5), (Probit(), 6)):
         policy = kind(link=link, d=2, S=2.0, horizon=50)
         c = instance(3000, 2, 6, 2, seed)
-        alive = survivors(c.models, c.X)
-        z = np.einsum("rkd,rd->rk", c.X, c.theta)
-        _, half = c.models.bounds(c.X)
-        gamma = float(c.models.width[1])
-        scaled = half[:, 1] / gamma * np.sqrt(policy.scales(c.models, c.X))
-        values = {"scaled": (scaled * alive).max(axis=1), "crude": (half[:, 0] * alive).max(axis=1)}
-        limit = bound(gamma=gamma, slope=link.dmu(z.max(axis=1)), M=policy.self_concordance, S=2.0, **values)
-        regret = link.mu(z.max(axis=1))[:, None] - link.mu(z)
-        assert np.all((regret <= limit[:, None]) | ~alive)
+        p, M = played(policy, c.models, c.X, c.theta), policy.self_concordance
+        assert np.all((p.regret <= limit_of(bound, policy, c.models, p)[:, None]) | ~p.alive)
+        exponent = 1.5 * M * p.gap + np.log((p.beta * p.alive).max(axis=1))[:, None]
+        assert np.all((exponent <= M * np.minimum(7 * p.crude, 5 * policy.S)[:, None] + 1e-9) | ~p.alive)
+        flat = 4 * c.models.width[1] * np.sqrt(p.slope) * p.scaled
+        assert np.all((p.regret <= flat[:, None] * np.exp(exponent) * (1 + 1e-9)) | ~p.alive)
+
+        policy = kind(link=link, d=1, S=1.0, horizon=50)
+        tight = narrow(1e-5)
+        p = played(policy, *tight)
+        assert p.alive.all() and 0.99 < float(p.regret.max() / limit_of(bound, policy, tight[0], p)[0]) <= 1
+
+    for M, S in ((1.0, 1.0), (1.0, 2.0), (2.0, 2.0), (0.3, 5.0)):
+        w = np.linspace(0, 2 * S, 201)
+        bracket = np.asarray(bound(gamma=1.0, slope=1.0, scaled=0.25, M=M, S=S, crude=w[1:]))
+        assert np.all(bracket >= np.exp(M * np.minimum(7 * w[1:], 5 * S)) * (1 - 1e-12))
+        assert float(bound(gamma=1.0, slope=1.0, scaled=0.25, M=M, S=S, crude=5 * S / 7)) == pytest.approx(math.exp(5 * M * S), rel=1e-12)
 
 
 test_round = check_round
@@ -191,17 +240,31 @@ def assembled(round_regret, later, curvature, second):
 TERMS = (ROUND_REGRET, LATER_BATCH, LATER_BATCH_CURVATURE, SECOND_BATCH)
 
 
+def in_tens(horizon, first, alpha):
+    """Ends rounded up to tens."""
+    return tuple(min(horizon, 10 * math.ceil(end / 10)) for end in schedule(horizon, first, alpha))
+
+
 @claim(
     "batched-regret",
-    subject=TERMS,
+    subject=(schedule, *TERMS),
     mutants={
-        "one factor d less": (ROUND_REGRET, formula(LATER_BATCH, LATER_BATCH.expression / symbol(LATER_BATCH, "d")), *TERMS[2:]),
-        "gamma once": (*TERMS[:2], formula(TERMS[2], TERMS[2].expression / symbol(TERMS[2], "gamma")), TERMS[3]),
-        "kappa for its root": (*TERMS[:3], formula(TERMS[3], TERMS[3].expression * sp.sqrt(symbol(TERMS[3], "kappa")))),
+        "one factor d less": (schedule, ROUND_REGRET, formula(LATER_BATCH, LATER_BATCH.expression / symbol(LATER_BATCH, "d")), *TERMS[2:]),
+        "gamma once": (schedule, *TERMS[:2], formula(TERMS[2], TERMS[2].expression / symbol(TERMS[2], "gamma")), TERMS[3]),
+        "kappa for its root": (schedule, *TERMS[:3], formula(TERMS[3], TERMS[3].expression * sp.sqrt(symbol(TERMS[3], "kappa")))),
+        "lengths rounded up to tens": (in_tens, *TERMS),
     },
 )
-def check_terms(terms):
+def check_terms(parts):
+    """The terms symbolically. Lengths: a batch after the first has at most one user more than alpha, or than alpha sqrt(B) after B users."""
+    lengths, *terms = parts
     assert all(sp.simplify(difference) == 0 for difference in assembled(*terms))
+    for T in (*range(2, 400), 10**4, 12_345, 10**6):
+        for first in (1, 7, math.isqrt(T)):
+            sizes = np.diff((0, *lengths(T, first, growth(T))))
+            assert sizes[0] == min(first, T) and sizes.sum() == T
+            allowed = growth(T) * np.sqrt(np.r_[1, sizes[1:-1]])
+            assert np.all(sizes[1:] <= allowed[: len(sizes) - 1] + 1)
 
 
 test_terms = check_terms

@@ -165,11 +165,22 @@ def towards_the_longest(X, p, w, mean, inverse, ridge):
     return q
 
 
-@claim("design-away", subject=design._away_step, mutants={"half a step": half_a_step, "towards the longest arm": towards_the_longest})
+def out_for_good(X, p, w, mean, inverse, ridge):
+    """An arm without weight gets none again."""
+    q = design._away_step(X, p, w, mean, inverse, ridge) * (p > 0)
+    total = q.sum(axis=1, keepdims=True)
+    return np.where(total > 0.5, q / total, p)
+
+
+@claim(
+    "design-away",
+    subject=design._away_step,
+    mutants={"half a step": half_a_step, "towards the longest arm": towards_the_longest, "a dropped arm stays out": out_for_good},
+)
 def check_away(step):
-    """60 steps in 40 sets: no loss, no better length on the same line (200 lengths), arms are dropped exactly."""
+    """60 steps in 40 sets: no loss, no better length on the same line (200 lengths), arms are dropped exactly, and one of them comes back."""
     rng, ridge = np.random.default_rng(4), 0.01
-    X, dropped = ball(rng, 40, 8, 3), 0
+    X, dropped, back = ball(rng, 40, 8, 3), 0, 0
     p = np.full((40, 8), 1 / 8)
     for _ in range(60):
         inverse = np.linalg.inv(information(X, p, ridge))
@@ -185,8 +196,9 @@ def check_away(step):
             legal = np.all(trial >= -1e-12, axis=1)
             assert np.all(log_det(X, trial.clip(0), ridge)[legal] <= after[legal] + 1e-9)
         dropped += int(np.sum((p > 0) & (q == 0)))
+        back += int(np.sum((p == 0) & (q > 0)))
         p = q
-    assert dropped > 40
+    assert dropped > 40 and back >= 1
 
 
 test_away = check_away

@@ -218,10 +218,11 @@ test_scalar = check_scalar
     mutants={
         "a thirtieth": formula(SCALAR_BITS, SCALAR_BITS.expression / 30),
         "twice, which would cover g = 1": formula(SCALAR_BITS, SCALAR_BITS.expression * 2),
+        "one bit in ten more": formula(SCALAR_BITS, SCALAR_BITS.expression * 1.1),
     },
 )
 def check_scalar_published(bits):
-    """Sufficient on the grid for g >= 2; at g = 1, epsilon = 10, delta = 1e-5, p = 0.01 the exact delta is 1.6e-5."""
+    """Sufficient on the grid for g >= 2; for g = 1, delta = 1e-5 the exact delta over the target at epsilon = 10, 12, 15 and three p."""
     for g in (2, 3, 4, 10):
         for epsilon in (0.5, 2.0, 8.0, 10.0, 15.0):
             for delta in (0.02, 1e-5):
@@ -229,8 +230,10 @@ def check_scalar_published(bits):
                     N = math.ceil(float(bits(g=g, epsilon=epsilon, delta=delta)) / p)
                     if N < 300_000:
                         assert binomial_shift(N, g, epsilon, p) <= delta
-    N = math.ceil(float(bits(g=1, epsilon=10.0, delta=1e-5)) / 0.01)
-    assert binomial_shift(N, 1, 10.0, 0.01) == pytest.approx(1.596e-5, rel=1e-3)
+    for epsilon, factors in {8.0: (0.0032, 0.00024, 2.9e-6), 10.0: (1.596, 0.318, 0.0238), 12.0: (46.7, 13.4, 1.53), 15.0: (734, 317, 97.7)}.items():
+        for p, factor in zip((0.01, 0.25, 0.5), factors, strict=True):
+            N = math.ceil(float(bits(g=1, epsilon=epsilon, delta=1e-5)) / p)
+            assert binomial_shift(N, 1, epsilon, p) / 1e-5 == pytest.approx(factor, rel=0.01)
 
 
 test_scalar_published = check_scalar_published

@@ -252,18 +252,39 @@ def knows_nothing(T, n, a, epsilon):
     return T * math.tanh(a / 2) / 2
 
 
+def one_sign(d, epsilon):
+    """Regret at T = d / epsilon^2, |theta_j| = epsilon, with the best of eighty lengths n of the exploration."""
+    T = round(d / epsilon**2)
+    return min(explore_then_commit(T, n, epsilon, epsilon) for n in range(1000, 9000, 100))
+
+
+def every_sign(d, epsilon):
+    """Each of d coordinates in its turn, d times as short a horizon for each."""
+    T = round(1 / epsilon**2)
+    return d * min(explore_then_commit(T, n, epsilon, epsilon) for n in range(1, T))
+
+
+ONE_OF_ALL = formula(lower_bounds.PRINTED, sp.log(b["d"]) / b["epsilon"])
+
+
 @claim(
     "one-sign-suffices",
-    subject=lower_bounds.PRINTED,
-    mutants={"d^(1/2) / epsilon": formula(lower_bounds.PRINTED, sp.sqrt(b["d"]) / b["epsilon"]), "d / 20": formula(lower_bounds.PRINTED, b["d"] / 20 + 0 * b["epsilon"])},
+    subject=(lower_bounds.PRINTED, one_sign),
+    mutants={
+        "ln d / epsilon claimed": (ONE_OF_ALL, one_sign),
+        "d^(1/2) / epsilon claimed": (formula(lower_bounds.PRINTED, sp.sqrt(b["d"]) / b["epsilon"]), one_sign),
+        "a coin": (lower_bounds.PRINTED, lambda d, epsilon: knows_nothing(round(d / epsilon**2), 0, epsilon, epsilon)),
+        "every coordinate": (lower_bounds.PRINTED, every_sign),
+    },
 )
-def check_one_sign(claimed):
-    d, epsilon = 500, 0.1
-    T = round(d / epsilon**2)
-    regret = explore_then_commit(T, 3000, epsilon, epsilon)
-    values = {"d": d, "epsilon": epsilon}
-    assert regret < 100 < float(claimed(**{s.name: values[s.name] for s in claimed.symbols})) / 40
-    assert knows_nothing(T, 0, epsilon, epsilon) > 1000
+def check_one_sign(pair):
+    """Exact law. The share of what is claimed falls by more than 6 for each factor 10 of d, so no constant serves all d; regret over ln d stays."""
+    claimed, learner = pair
+    dimensions, epsilon = (500, 5000, 50_000), 0.1
+    regret = np.array([learner(d, epsilon) for d in dimensions])
+    share = regret / [float(claimed(d=d, epsilon=epsilon)) for d in dimensions]
+    assert np.all(share[1:] < share[:-1] / 6) and share == pytest.approx([0.0188, 0.0028, 0.00037], rel=0.02)
+    assert np.all(regret <= [100, 145, 190]) and np.ptp(regret / np.log(dimensions)) < 0.15 * (regret / np.log(dimensions)).max()
 
 
 test_one_sign = check_one_sign
