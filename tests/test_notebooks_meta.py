@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -62,9 +63,39 @@ def output_problems(cell: nbformat.NotebookNode) -> list[str]:
     return [problem for problem, wrong in checks.items() if wrong]
 
 
+def seeds_used(source: str) -> set[int]:
+    """Whole numbers that a cell hands to a generator: `default_rng(3)`, the first of `default_rng([8, d])`, `seed=2`."""
+    found = set()
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        given = [keyword.value for keyword in call.keywords if keyword.arg == "seed"]
+        if getattr(call.func, "attr", "") == "default_rng":
+            given += [getattr(argument, "elts", [argument])[0] for argument in call.args]
+        found |= {value.value for value in given if isinstance(value, ast.Constant)}
+    return found
+
+
+def seeds_named(title: str) -> set[int]:
+    """The numbers of the line *Seeds* at a glance: "1 to 3, 7" is 1, 2, 3 and 7."""
+    line = re.search(r"\*Seeds?\*: ([^*\n]*)", title)[1]
+    ranges = (range(int(low), int(high) + 1) for low, high in re.findall(r"(\d+) to (\d+)", line))
+    return {int(n) for n in re.findall(r"\d+", line)}.union(*ranges)
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.relative_to(BOOK)))
 def test_notebook_is_clean(path):
     assert problems(nbformat.read(path, as_version=4), path) == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.relative_to(BOOK)))
+def test_seeds_are_named_at_a_glance(path):
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell.source for cell in cells if cell.cell_type == "code" and "setup" not in cell.metadata.get("tags", [])]
+    assert set().union(*map(seeds_used, code)) <= seeds_named(cells[0].source)
+
+
+def test_seeds_are_found():
+    assert seeds_used("a = np.random.default_rng([8, d])\nb = default(3)\nrun(seed=2), np.random.default_rng(seed)") == {2, 8}
+    assert seeds_named("- *Seeds*: 1 (study), 3 to 5. *Run time*: 9 seconds.\n") == {1, 3, 4, 5}
 
 
 def figure_cell(**changes):
