@@ -14,9 +14,9 @@ from privbandit import validate
 from privbandit.accounting import compose_mu, gaussian_delta, gaussian_epsilon, gaussian_mu
 
 TRUST = {
-    "central": "a trusted curator; everything released is private",
-    "joint": "a trusted curator; what all other users see is private, each user sees an own action",
-    "shuffle": "a trusted shuffler; the server sees shuffled messages only",
+    "central": "the curator; everything released is private",
+    "joint": "the curator; what all other users see is private, each user sees an own action",
+    "shuffle": "the shuffler; the server sees shuffled messages only",
     "local": "nobody; each user's message is private by itself",
 }
 NEIGHBOURS = ("replace", "add-remove")

@@ -77,7 +77,7 @@ def test_guarantee_says_of_what_for_whom_and_against_whom():
     guarantee = Ledger("one patient", "joint", (Entry("sum", Gaussian(1.0, 4.22467888932684)),)).guarantee(1e-6)
     assert guarantee.epsilon == pytest.approx(1.0)
     assert (guarantee.trust, guarantee.unit, guarantee.neighbours) == ("joint", "one patient", "replace")
-    for word in ("joint DP", "one patient", "replace", "trusted curator"):
+    for word in ("joint DP", "one patient", "replace", "trusted: the curator"):
         assert word in str(guarantee)
 
 

@@ -2,9 +2,9 @@
 
 For one coordinate and a shift of k, the trade-off curve of Bin(N, p) against Bin(N, p) + k is piecewise linear with breakpoints
 (1 - F(t), F(t - k)), and (1 - tau) G_mu(alpha / (1 - tau)) is convex, so the curve lies above it if its breakpoints do. That gives
-the least mu_k. With c = max_k mu_k sigma / k over all shifts k that can occur, D coordinates moved by integers of L2 norm at most K
-are mu-GDP up to mass tau_D with mu = c K / sigma and 1 - tau_D = (1 - tau)^D: tensor products add mu in quadrature and multiply
-the slack, and sum_j (c k_j / sigma)^2 <= (c K / sigma)^2. Signs are covered because Gaussian trade-off curves are symmetric.
+the least mu_k. With c = max_k mu_k sigma / k over all shifts k that can occur, D coordinates moved by integers of L2 norm at most k_max
+are mu-GDP up to mass tau_D with mu = c k_max / sigma and 1 - tau_D = (1 - tau)^D: tensor products add mu in quadrature and multiply
+the slack, and sum_j (c k_j / sigma)^2 <= (c k_max / sigma)^2. Signs are covered because Gaussian trade-off curves are symmetric.
 """
 
 from __future__ import annotations
