@@ -126,7 +126,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if mu > 1e18:  # the rest is below the last digit
         return mu / 2 * mu
     if mu > LARGE:
-        excess = lambda ratio: _log_delta(mu, mu / 2 - ratio) - math.log(delta)  # noqa: E731; ratio = epsilon / mu
+        # in the ratio epsilon / mu
+        excess = lambda ratio: _log_delta(mu, mu / 2 - ratio) - math.log(delta)  # noqa: E731
         return mu * float(brentq(excess, 0.0, mu / 2 + 40, xtol=1e-300, rtol=1e-15, maxiter=2000))
     high = mu**2 / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-9  # the zCDP conversion is an upper bound
     return float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, high, xtol=1e-300, rtol=1e-13, maxiter=2000))

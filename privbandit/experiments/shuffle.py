@@ -9,7 +9,7 @@ from privbandit.environments.base import Environment
 from privbandit.environments.glm import GLMEnvironment
 from privbandit.environments.linear import LinearBandit
 from privbandit.experiments.base import Experiment, Run
-from privbandit.links import Link, Logistic, Probit
+from privbandit.links import Logistic, Probit
 from privbandit.policies.b_glincb import BGLinCB
 from privbandit.policies.ldp_glm import LDPGLM
 from privbandit.policies.ldp_linucb import LDPLinUCB

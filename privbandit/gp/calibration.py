@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 from scipy.optimize import minimize_scalar
 
 from privbandit import validate

@@ -11,6 +11,7 @@ from privbandit.gp.calibration import calibrate
 from privbandit.gp.published import published_features, published_spectrum
 from privbandit.policies.noisy_gp_ucb import NoisyGPUCB
 
+
 def private_width(
     kernel: str = "se",
     lengthscale: float = 0.2,

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from privbandit.audit import Leak, Recorder, Replayer, Users, replay
+from privbandit.audit import Leak, Recorder, Replayer, Users, checks, recorder, replay
 from privbandit.audit.recorder import price
 from privbandit.audit.replay import Neighbours, judge, play, realised_epsilon, replay_sums
-from privbandit.audit import checks, recorder
 from privbandit.audit.twins import OneLevelTooFew, Peek, Quiet, QuietSums, Undefined
 from privbandit.audit.users import armed, changed_users, linear
 from privbandit.ledger import Entry, Gaussian, GaussianDP, Laplace, Ledger

@@ -20,7 +20,6 @@ from .altered import formula, symbol
 from .claim import claim
 from .small_problem import SMALL
 
-
 # The algorithm -----------------------------------------------------------------------------------------------------------------
 
 

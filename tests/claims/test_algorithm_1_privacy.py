@@ -23,7 +23,6 @@ from .altered import formula, symbol
 from .claim import claim
 from .small_problem import SMALL
 
-
 # Privacy -----------------------------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,6 @@ from .altered import formula, symbol
 from .claim import claim
 from .small_problem import SMALL
 
-
 # Elimination and weights -------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 import sympy as sp
-from scipy.stats import norm, t as student
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from privbandit.features import Matern, SquaredExponential, equispaced_features, gegenbauer_features, hermite_features
 from privbandit.features.fourier import rule_error
@@ -17,7 +18,6 @@ from privbandit.features.quadrature import gegenbauer_rule, hermite_rule
 from privbandit.formulas.gp import HERMITE_ERROR, PUBLISHED_HERMITE_ERROR
 
 from .claim import claim
-
 
 # Gauss-Hermite -----------------------------------------------------------------------------------------------------------------
 

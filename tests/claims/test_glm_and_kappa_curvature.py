@@ -16,7 +16,6 @@ from privbandit.links import Linear, Logistic, Poisson, Probit, TruncatedPoisson
 
 from .claim import claim
 
-
 # Self-concordance ----------------------------------------------------------------------------------------------------------------
 
 CONSTANTS = (Logistic(), Probit(), Linear(), Poisson(), TruncatedPoisson(3), TruncatedPoisson(5), TruncatedPoisson(10))

@@ -13,13 +13,12 @@ from privbandit.estimators.glm import fit_glm
 from privbandit.formulas.glm_nonprivate import ESTIMATION_ERROR, SELF_NORMALISED, M, g, log_det, nu
 from privbandit.links import Linear, Logistic, Probit, TruncatedPoisson
 from privbandit.policies.ecolog import ECOLog
-from privbandit.policies.gloc import GLOC
 from privbandit.policies.glm_ucb import GLMUCB
+from privbandit.policies.gloc import GLOC
 from privbandit.simulate import simulate
 
 from .altered import scaled
 from .claim import claim
-
 
 # Fits ----------------------------------------------------------------------------------------------------------------------------
 

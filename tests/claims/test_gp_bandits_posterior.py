@@ -17,7 +17,6 @@ from privbandit.formulas.gp import CONFIDENCE_WIDTH, GP_UCB_WIDTH, IGP_WIDTH
 
 from .claim import claim
 
-
 # Posterior ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,6 @@ from privbandit.policies.noisy_gp_ucb import NoisyGPUCB, joint_gp_ucb
 from .claim import claim
 from .noisy_gp import SE, regulariser, unit_rows, with_class
 
-
 # The algorithm -----------------------------------------------------------------------------------------------------------------
 
 

@@ -16,9 +16,20 @@ from privbandit.policies.two_block import LeastSquares, Scale, TwoBlock
 
 from . import wrong_bounds
 from .claim import claim
-from .release_problems import SETTINGS, nu as _nu, problem as _problem
-from .wrong_blocks import FarPrediction, HalfDrift, NoLengthClip, NoProjection, OwnPrediction, Uncentred
-from .wrong_blocks import leaves_after_noise, record, with_half
+from .release_problems import SETTINGS
+from .release_problems import nu as _nu
+from .release_problems import problem as _problem
+from .wrong_blocks import (
+    FarPrediction,
+    HalfDrift,
+    NoLengthClip,
+    NoProjection,
+    OwnPrediction,
+    Uncentred,
+    leaves_after_noise,
+    record,
+    with_half,
+)
 
 
 class _LoudPair(Pair):
@@ -53,7 +64,7 @@ class _Separate(BestOfBoth):
 
 def _entries(p):
     """Bounds of the entries of an exploration leaf, of the two exploitation leaves, in released units (1 = the noise's unit)."""
-    q, (plain, weighted), m = p.problem, p.constants, svec_size(p.d)
+    q, (_, weighted), m = p.problem, p.constants, svec_size(p.d)
     response = self_weighted.response_range(q.L, q.S, q.Y)
     raw = np.repeat([1, q.Y_o, q.L, q.Y, q.L * weighted.clip, response, q.L], [m, p.d, m, p.d, m, p.d, 1]) / p.units
     return np.split(raw, [m + p.d, 2 * (m + p.d)])

@@ -17,7 +17,9 @@ from privbandit.policies.two_block import LeastSquares, Scale, TwoBlock
 
 from . import wrong_bounds
 from .claim import claim
-from .release_problems import SETTINGS, nu as _nu, problem as _problem
+from .release_problems import SETTINGS
+from .release_problems import nu as _nu
+from .release_problems import problem as _problem
 
 
 def _drift(c, L, alpha, u, k, phi):

@@ -18,7 +18,8 @@ from privbandit.policies.two_block import Scale
 
 from . import wrong_bounds
 from .claim import claim
-from .release_problems import SETTINGS, nu as _nu
+from .release_problems import SETTINGS
+from .release_problems import nu as _nu
 from .wrong_blocks import HalfDrift, NoLengthClip, NoProjection, Uncentred, leaves_after_noise, with_block
 
 

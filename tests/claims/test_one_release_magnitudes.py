@@ -9,7 +9,8 @@ from privbandit.formulas.glm import TAU
 
 from . import wrong_bounds
 from .claim import claim
-from .release_problems import nu as _nu, problem as _problem
+from .release_problems import nu as _nu
+from .release_problems import problem as _problem
 
 RIGHT = {
     "exploration": two_block.exploration_rounds,

@@ -18,7 +18,6 @@ from privbandit.mechanisms.square_root import Factor, power_series_quotient, squ
 from .claim import claim
 from .measured_noise import is_honest, row_norms
 
-
 # Square root -------------------------------------------------------------------------------------------------------------------
 
 

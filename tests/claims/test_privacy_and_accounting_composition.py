@@ -22,7 +22,6 @@ from .altered import mutant
 from .claim import claim
 from .exact_laws import hockey_stick
 
-
 # Composition -------------------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,6 @@ from .altered import mutant
 from .claim import claim
 from .exact_laws import hockey_stick
 
-
 # A broken accountant -----------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,6 @@ from privbandit.formulas.linear import ELIMINATION_REGRET, UCB_REGRET
 from privbandit.ledger import Laplace
 from privbandit.policies.private_elimination import PrivateElimination
 from privbandit.policies.private_ucb import PrivateUCB
-from privbandit.policies.ucb import UCB
 from privbandit.simulate import simulate
 
 from .altered import scaled as times

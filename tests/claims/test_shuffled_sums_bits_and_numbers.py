@@ -21,7 +21,6 @@ from .altered import formula, symbol
 from .claim import claim
 from .exact_laws import both_ways, convolve
 
-
 # Bits --------------------------------------------------------------------------------------------------------------------------
 
 

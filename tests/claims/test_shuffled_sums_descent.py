@@ -17,7 +17,6 @@ from privbandit.mechanisms.shuffle.sums import VectorSum
 from .altered import formula
 from .claim import claim
 
-
 # Gradient descent --------------------------------------------------------------------------------------------------------------
 
 
@@ -118,7 +117,7 @@ test_excess = check_excess
 
 
 def proved(epsilon, delta, T, e0):
-    l = np.log(2 / delta)
+    l = np.log(2 / delta)  # noqa: E741
     return np.minimum(T * e0, e0 * np.sqrt(2 * T * l) + T * e0 * np.expm1(e0)) <= epsilon * (1 + 1e-12)
 
 

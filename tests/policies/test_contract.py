@@ -126,7 +126,7 @@ def test_replications_do_not_meet(name):
 
 @every
 def test_an_unobserved_round_is_accepted_or_refused_by_name(name):
-    policy, (contexts, rewards) = build(name), inputs(name, SIZES[0], 2)
+    policy, (contexts, _) = build(name), inputs(name, SIZES[0], 2)
     noise = np.random.default_rng(0)
     state, action = policy.act(policy.init(2, noise), contexts[0], np.random.default_rng(1))
     nothing = np.zeros_like(choose(contexts[0], action))

@@ -21,7 +21,7 @@ from privbandit.policies.rs_glincb import RSGLinCB
 from privbandit.policies.uniform import Uniform
 from privbandit.simulate import simulate
 
-from .glm_loops import D, K, R, S, T, ZETA, ecolog_loop, glm_ucb_loop, gloc_loop, in_ball_minimum, mle_slowly, ol2m_loop, rs_loop, sigma
+from .glm_loops import ZETA, D, K, R, S, T, ecolog_loop, glm_ucb_loop, gloc_loop, in_ball_minimum, mle_slowly, ol2m_loop, rs_loop, sigma
 
 
 def fixed_game(seed=0):

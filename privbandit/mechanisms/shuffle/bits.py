@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privbandit import validate
 from privbandit.formulas.shuffle import BIT_SUM_FLIPS, BIT_SUM_VARIANCE
-from privbandit.ledger import ApproximateDP, Ledger, Entry
+from privbandit.ledger import ApproximateDP, Entry, Ledger
 from privbandit.mechanisms.shuffle.hockey_stick import bit_sum_delta, moderate
 from privbandit.mechanisms.shuffle.messages import Messages, count, shuffle, write
 

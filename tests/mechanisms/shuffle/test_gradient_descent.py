@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from privbandit.estimators.glm import fit_glm
-from privbandit.links import Logistic
 from privbandit.linalg import into_ball
+from privbandit.links import Logistic
 from privbandit.mechanisms.shuffle.gradient_descent import ShuffleGradientDescent, published_rounds
 
 LINK = Logistic()

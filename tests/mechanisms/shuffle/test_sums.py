@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binom, chisquare
 
 from privbandit.formulas.shuffle import SUM_VARIANCE
+from privbandit.mechanisms.shuffle.bits import BitSum
 from privbandit.mechanisms.shuffle.hockey_stick import binomial_shift, bit_sum_delta, divergence
 from privbandit.mechanisms.shuffle.messages import count
-from privbandit.mechanisms.shuffle.bits import BitSum
 from privbandit.mechanisms.shuffle.reports import ShuffledReports
 from privbandit.mechanisms.shuffle.sums import PlainSum, ScalarSum, VectorSum, grid_points, matrix_sum, matrix_target, symmetric_range
 
