@@ -179,8 +179,7 @@ class DistributionalDesign(NamedTuple):
         """From context sets (n, K, d) of one replication: play the most uncertain arm of each set in turn against the matrix of the phase;
         a phase ends when the determinant has grown by the factor `growth`; a phase weighs as many rounds as it lasted."""
         contexts = validate.array("contexts", contexts, (None, None, None))
-        if validate.positive("growth", growth) <= 1:
-            raise ValueError(f"growth must be a finite number > 1, got {growth!r}")
+        validate.above("growth", growth, 1)
         current = validate.positive("ridge", ridge) * np.eye(contexts.shape[-1])
         frozen, inverses, lengths = current, [np.linalg.inv(current)], [0]
         for X in contexts:

@@ -37,6 +37,15 @@ def positive(name: str, value: Any, *, allow_inf: bool = False) -> float:
     return number
 
 
+def above(name: str, value: Any, bound: float) -> float:
+    """`value` as a float if it is finite and > `bound`."""
+    expected = f"a finite number > {bound:g}"
+    number = _real(name, value, expected)
+    if not bound < number < np.inf:
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return number
+
+
 def nonnegative(name: str, value: Any, *, allow_inf: bool = False) -> float:
     """`value` as a float if it is >= 0 (and finite, unless `allow_inf`)."""
     expected = "a number >= 0 (infinity allowed)" if allow_inf else "a finite number >= 0"

@@ -225,10 +225,13 @@ class TestRun:
         shutil.copytree(store.ROOT, copy, ignore=shutil.ignore_patterns("__pycache__", "*.json", "*.toml"))
         monkeypatch.setattr(store, "ROOT", copy)
 
+        def forget():
+            store.sources.cache_clear(), store.code.cache_clear()
+
         def reused(edited, text):
             with (copy / edited).open("a") as file:
                 file.write(text)
-            store.library.cache_clear(), store.code.cache_clear()
+            forget()
             assert main([*self.QUICK, "--out", str(tmp_path / "out"), "--json"]) == 0
             captured = capsys.readouterr()
             found = json.loads(captured.out)["reused"]
@@ -242,4 +245,4 @@ class TestRun:
             assert reused("policies/linucb.py", "# another line\n") == 0
             assert reused("experiments/base.py", "# another line\n") == 0
         finally:
-            store.library.cache_clear(), store.code.cache_clear()
+            forget()

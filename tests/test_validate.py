@@ -129,3 +129,10 @@ def test_instance_takes_no_class_for_an_object():
         with pytest.raises(TypeError, match="link must be an instance of int or float, got ") as caught:
             validate.instance("link", bad, int, float)
         assert repr(bad) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [1, 0.5, -2.0, float("inf"), float("nan"), "2", True])
+def test_above_names_what_is_not_beyond_the_bound(value):
+    assert validate.above("growth", 1.5, 1) == 1.5
+    with pytest.raises((TypeError, ValueError), match="^growth must be a finite number > 1, got "):
+        validate.above("growth", value, 1)

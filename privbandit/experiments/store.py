@@ -15,7 +15,7 @@ ABOVE = ("audit", "catalogue.py", "claims", "cli", "experiments", "plotting.py",
 
 
 @lru_cache(maxsize=1)
-def library() -> str:
+def sources() -> str:
     """A digest of the package's sources that a run may use."""
     files = sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in ABOVE)
     return _digest(f"{path.relative_to(ROOT).as_posix()}\n{path.read_text('utf-8')}" for path in files)
@@ -23,10 +23,10 @@ def library() -> str:
 
 @lru_cache
 def code(kind: type) -> str:
-    """A digest of all code behind the results of a kind of run: the library, and the modules of the class and its bases."""
+    """A digest of all code behind the results of a kind of run: the sources below, and the modules of the class and its bases."""
     names = sorted({cls.__module__ for cls in kind.__mro__ if cls.__module__.startswith("privbandit.")})
     own = ((ROOT / Path(*name.split(".")[1:]).with_suffix(".py")).read_text("utf-8") for name in names)
-    return _digest((library(), *own))
+    return _digest((sources(), *own))
 
 
 def location(store: Path, run: object, replications: int, seed: int) -> Path:

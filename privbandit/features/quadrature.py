@@ -74,21 +74,26 @@ def best_period(kernel: Stationary, n: int, side: float = 1.0) -> float:
     return float(minimize_scalar(worst, bounds=bracket, method="bounded", options={"xatol": 1e-4 * side}).x)
 
 
+def _factors(kernel: Kernel, d: int) -> tuple[Stationary, ...]:
+    """The kernel's factors, one a coordinate."""
+    return validate.instance("kernel", kernel, Kernel).factors(validate.positive_int("d", d))
+
+
 def hermite_features(kernel: Kernel, n: int, d: int = 1, sides: float | tuple[float, ...] = 1.0) -> FourierFeatures:
     """Tensor Gauss-Hermite features, n nodes a side: m = n^d in half-space form."""
-    return tensor_features(kernel, tuple(hermite_rule(k, n) for k in validate.instance("kernel", kernel, Kernel).factors(validate.positive_int("d", d))), box(sides, d))
+    return tensor_features(kernel, tuple(hermite_rule(k, n) for k in _factors(kernel, d)), box(sides, d))
 
 
 def gegenbauer_features(kernel: Kernel, n: int, d: int = 1, sides: float | tuple[float, ...] = 1.0) -> FourierFeatures:
     """Tensor Gauss-Gegenbauer features for (product) Matern, n nodes a side."""
-    return tensor_features(kernel, tuple(gegenbauer_rule(k, n) for k in validate.instance("kernel", kernel, Kernel).factors(validate.positive_int("d", d))), box(sides, d))
+    return tensor_features(kernel, tuple(gegenbauer_rule(k, n) for k in _factors(kernel, d)), box(sides, d))
 
 
 def equispaced_features(
     kernel: Kernel, n: int, d: int = 1, sides: float | tuple[float, ...] = 1.0, period: float | None = None
 ) -> FourierFeatures:
     """Tensor equispaced features, n (odd) nodes a side; `period` in every coordinate, or the most accurate one."""
-    sides, factors = box(sides, d), validate.instance("kernel", kernel, Kernel).factors(d)
+    sides, factors = box(sides, d), _factors(kernel, d)
     if period is not None:
         validate.positive("period", period)
     periods = tuple(period or best_period(k, n, a) for k, a in zip(factors, sides, strict=True))
@@ -136,8 +141,8 @@ def choose_features(
 ) -> FourierFeatures:
     """The smallest tensor features of this rule whose certified uniform error is at most `tolerance` (split evenly over coordinates)."""
     sides = box(sides, d)
-    validate.instance("kernel", kernel, Kernel), validate.one_of("rule", rule, RULES), validate.positive("tolerance", tolerance)
-    n = max(nodes_for(k, tolerance / d, rule, a) for k, a in zip(kernel.factors(d), sides, strict=True))
+    validate.one_of("rule", rule, RULES), validate.positive("tolerance", tolerance)
+    n = max(nodes_for(k, tolerance / d, rule, a) for k, a in zip(_factors(kernel, d), sides, strict=True))
     return RULES[rule](kernel, n, d, sides)
 
 

@@ -89,9 +89,7 @@ class RepairedAlgorithm2(Policy):
         for field in ("gamma", "reach", "ridge_min"):
             validate.positive(field, getattr(self, field))
         validate.nonnegative("beta", self.beta), validate.nonnegative("ridge", self.ridge)
-        if validate.positive("growth", self.growth) <= 1:
-            raise ValueError(f"growth must be a finite number > 1, got {self.growth!r}")
-        validate.positive_int("newton", self.newton)
+        validate.above("growth", self.growth, 1), validate.positive_int("newton", self.newton)
         if self.link.reward_range(self.S) != (0.0, 1.0):
             raise ValueError(f"link must have rewards in [0, 1], got {self.link!r}")
         self.account  # a budget out of its domain is refused here, not in the first round

@@ -12,25 +12,12 @@ from privbandit.environments.gp import random_functions, unit_grid
 from privbandit.estimators.gp import FeaturePosterior, KernelPosterior
 from privbandit.features import SquaredExponential, equispaced_features
 from privbandit.features.information_gain import kernel_features, relaxed_gain
-from privbandit.features.kernels import Kernel
 from privbandit.formulas.gp import CONFIDENCE_WIDTH, GP_UCB_WIDTH, IGP_WIDTH
+from tests.feature_kernel import FeatureKernel
 
 from .claim import claim
 
 # Posterior ---------------------------------------------------------------------------------------------------------------------
-
-
-class FeatureKernel(Kernel):
-    """The kernel of a feature map."""
-
-    def __init__(self, phi):
-        self.phi = phi
-
-    def __call__(self, x, y):
-        return self.phi(x) @ np.swapaxes(self.phi(y), -1, -2)
-
-    def diagonal(self, x):
-        return np.ones(x.shape[:-1])
 
 
 class NoLambda(FeaturePosterior):

@@ -5,20 +5,7 @@ import pytest
 
 from privbandit.estimators.gp import FeaturePosterior, KernelPosterior, cholesky_update
 from privbandit.features import Linear, SquaredExponential, equispaced_features
-from privbandit.features.kernels import Kernel
-
-
-class FeatureKernel(Kernel):
-    """The kernel of a feature map."""
-
-    def __init__(self, phi):
-        self.phi = phi
-
-    def __call__(self, x, y):
-        return self.phi(x) @ np.swapaxes(self.phi(y), -1, -2)
-
-    def diagonal(self, x):
-        return np.sum(self.phi(x) ** 2, axis=-1)
+from tests.feature_kernel import FeatureKernel
 
 
 @pytest.mark.parametrize("lambda_", [0.1, 1.0, 7.0])

@@ -18,7 +18,7 @@ from scipy.special import betainc
 from privbandit import validate
 from privbandit.accounting import gaussian_delta, gaussian_sigma
 from privbandit.formulas.shuffle import AMPLIFICATION
-from privbandit.mechanisms.shuffle.hockey_stick import MOST, moderate, tails
+from privbandit.mechanisms.shuffle.hockey_stick import moderate, tails
 
 Array = NDArray[np.float64]
 
@@ -79,8 +79,7 @@ def _half_tail(t: Array, C: Array) -> Array:
 def shuffled_epsilon(epsilon_0: float, users: int, delta: float) -> float:
     """The least epsilon with `shuffled_delta` <= `delta`; never above epsilon_0."""
     delta = validate.probability("delta", delta)
-    if validate.positive("epsilon_0", epsilon_0) > MOST:
-        raise ValueError(f"epsilon_0 must be at most {MOST:g}, got {epsilon_0!r}")
+    moderate(epsilon_0, name="epsilon_0")
     if shuffled_delta(0.0, epsilon_0, users) <= delta:
         return 0.0
     if shuffled_delta(epsilon_0 * (1 - 1e-9), epsilon_0, users) > delta:

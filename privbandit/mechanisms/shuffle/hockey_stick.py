@@ -19,11 +19,11 @@ MOST = 700.0
 """The largest epsilon of these curves: beyond it e^epsilon is no float."""
 
 
-def moderate(epsilon: float, *, at_least_zero: bool = False) -> float:
+def moderate(epsilon: float, *, at_least_zero: bool = False, name: str = "epsilon") -> float:
     """An epsilon > 0 (or >= 0) whose exponential is a float."""
-    number = (validate.nonnegative if at_least_zero else validate.positive)("epsilon", epsilon)
+    number = (validate.nonnegative if at_least_zero else validate.positive)(name, epsilon)
     if number > MOST:
-        raise ValueError(f"epsilon must be at most {MOST:g}, got {epsilon!r}")
+        raise ValueError(f"{name} must be at most {MOST:g}, got {epsilon!r}")
     return number
 
 
